@@ -1,0 +1,28 @@
+package mcp
+
+// Kind is a kind of thing that an upstream offers and a list names.
+type Kind uint8
+
+// The kinds, in the order in which the protocol lists them.
+const (
+	Tools Kind = iota
+	Prompts
+	Resources
+	Templates
+	NumKinds
+)
+
+// String is the kind's plural, as lists and logs name it.
+func (k Kind) String() string {
+	return [...]string{"tools", "prompts", "resources", "resourceTemplates"}[k]
+}
+
+// Method is the kind's list method.
+func (k Kind) Method() string {
+	return [...]string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"}[k]
+}
+
+// ID is the member of an item that identifies it: name, uri or uriTemplate.
+func (k Kind) ID() string {
+	return [...]string{"name", "name", "uri", "uriTemplate"}[k]
+}
