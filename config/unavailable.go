@@ -1,0 +1,43 @@
+package config
+
+import "slices"
+
+// unavailable lists the keys whose feature this version does not have. They are
+// described by the structs and refused by name, never ignored. "*" stands for any
+// key of a map. A version that brings a feature takes its lines away.
+var unavailable = []string{
+	"public_url",
+	"limits.call_timeout_max",
+	"limits.input_timeout",
+	"limits.streams_per_principal",
+	"limits.parked_per_principal",
+	"limits.keepalive",
+	"limits.queue",
+	"limits.resume_events",
+	"upstreams.*.urls",
+	"upstreams.*.formerly",
+	"upstreams.*.command",
+	"upstreams.*.dir",
+	"upstreams.*.env",
+	"upstreams.*.restart",
+	"upstreams.*.durable",
+	"upstreams.*.rate",
+	"upstreams.*.trust_annotations",
+	"upstreams.*.credentials.client_credentials",
+	"upstreams.*.credentials.exchange",
+	"upstreams.*.credentials.passthrough",
+	"tasks",
+	"durable",
+	"auth",
+	"policy",
+	"rate",
+	"hooks",
+	"audit",
+	"observe.otlp",
+	"observe.sample",
+}
+
+const notAvailable = "not available in this version"
+
+// unavailableKey tells whether the key at this path of the description is refused.
+func unavailableKey(template string) bool { return slices.Contains(unavailable, template) }
