@@ -1,0 +1,105 @@
+package catalog
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// Relay says which notifications the gateway relays; what it does not relay is
+// not advertised.
+type Relay struct{ ListChanged, Subscribe bool }
+
+// MergeCapabilities is the union of what upstreams declared, as far as the
+// gateway serves it (S20 to S25): completions, logging, prompts, resources,
+// tools, and to modern clients the MCP Apps extension. caps are raw
+// capabilities objects; one that is no object declares nothing. listChanged
+// follows relay alone, so that an upstream that comes late is announced;
+// subscribe also needs an upstream that has it. The result is a raw object,
+// the same for the same declarations in whatever order.
+func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
+	declared := map[string]bool{}
+	subscribe := false
+	var ui [][]byte
+	for _, c := range caps {
+		// What stands before a fault counts; the rest was never declared.
+		_ = each(c, func(name string, value []byte) error {
+			if len(value) == 0 || value[0] != '{' {
+				return nil
+			}
+			declared[name] = true
+			switch name {
+			case "resources":
+				subscribe = subscribe || member(value, "subscribe", "true") != nil
+			case "extensions":
+				if v := member(value, mcp.ExtensionUI, ""); v != nil && v[0] == '{' {
+					ui = append(ui, v)
+				}
+			}
+			return nil
+		})
+	}
+
+	out := []byte{'{'}
+	add := func(name string, value ...string) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(wire.AppendString(out, name), ":{"...)
+		for i, v := range value {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+		}
+		out = append(out, '}')
+	}
+	var changes []string
+	if relay.ListChanged {
+		changes = []string{`"listChanged":true`}
+	}
+	if declared["completions"] {
+		add("completions")
+	}
+	if len(ui) > 0 && rev.Era() == mcp.Modern {
+		// Settings that upstreams do not share are nobody's to promise.
+		settings := ui[0]
+		for _, other := range ui[1:] {
+			if !bytes.Equal(other, settings) {
+				settings = []byte("{}")
+			}
+		}
+		add("extensions", string(append(append(wire.AppendString(nil, mcp.ExtensionUI), ':'), settings...)))
+	}
+	if declared["logging"] {
+		add("logging")
+	}
+	if declared["prompts"] {
+		add("prompts", changes...)
+	}
+	if declared["resources"] {
+		offered := changes
+		if subscribe && relay.Subscribe {
+			offered = append(slices.Clip(changes), `"subscribe":true`)
+		}
+		add("resources", offered...)
+	}
+	if declared["tools"] {
+		add("tools", changes...)
+	}
+	return append(out, '}')
+}
+
+// member returns a member's raw value, nil where it is absent or, unless equal
+// is empty, another than equal.
+func member(obj []byte, name, equal string) (found []byte) {
+	_ = each(obj, func(n string, value []byte) error { // what is no object has no members
+		if n == name && (equal == "" || string(value) == equal) {
+			found = value
+		}
+		return nil
+	})
+	return found
+}
