@@ -1,0 +1,52 @@
+// Package store keeps what must outlive a request: records, and the interface
+// of one repository for each room that keeps state (DESIGN section 12). Each
+// engine is a package of its own and passes the same conformance suite.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
+)
+
+// Sentinel errors of every repository.
+var (
+	ErrNotFound = errors.New("store: no such record")
+	ErrConflict = errors.New("store: the record was changed by another")
+	ErrFull     = errors.New("store: the bound on records is reached")
+	ErrFullFor  = errors.New("store: the principal's bound on records is reached")
+)
+
+// Session is a northern legacy session (DESIGN section 7). A record handed out
+// is immutable.
+type Session struct {
+	ID           string
+	Server       string   // virtual server it belongs to
+	Principal    [32]byte // principal key; checked on every request
+	Revision     mcp.Revision
+	Capabilities []byte // raw JSON of the client's declaration
+	ClientInfo   []byte // raw JSON, or nil
+	LogLevel     string // "" until the client sets one
+	Generation   uint64 // grows with every Update
+	Created      time.Time
+}
+
+// Sessions is the repository of legacy sessions. It is safe for concurrent use.
+type Sessions interface {
+	// Create adds a record; ErrFull and ErrFullFor tell which bound holds.
+	Create(ctx context.Context, s *Session) error
+	// Get returns a record and notes its use; ErrNotFound when there is none or
+	// it was idle for too long.
+	Get(ctx context.Context, id string) (*Session, error)
+	// Update replaces the record of the same id if its generation is still that
+	// of s, and returns what was stored; ErrConflict otherwise.
+	Update(ctx context.Context, s *Session) (*Session, error)
+	// Delete removes a record; ErrNotFound when there is none.
+	Delete(ctx context.Context, id string) error
+	// Expire removes records idle since before t and returns them.
+	Expire(ctx context.Context, t time.Time) ([]*Session, error)
+	// Len is the number of records.
+	Len(ctx context.Context) (int, error)
+}
