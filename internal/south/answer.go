@@ -1,0 +1,289 @@
+package south
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// Answer is the one response to a request. It is used by one goroutine.
+type Answer struct {
+	// Whole is the message when it was held whole; Scan tells its members.
+	Whole []byte
+	Scan  wire.Answer
+	// Otherwise Head is its beginning and Rest reads the remainder.
+	Head []byte
+	Rest io.Reader
+
+	u       *Upstream
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	clock   *time.Timer
+	timeout time.Duration
+	slot    bool
+	body    io.ReadCloser
+	bufs    [2]*[]byte
+	closed  bool
+}
+
+// newAnswer starts the call's clock.
+func newAnswer(u *Upstream, ctx context.Context, timeout time.Duration) *Answer {
+	if timeout <= 0 {
+		timeout = u.o.Timeout
+	}
+	a := &Answer{u: u, timeout: timeout}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.clock = time.AfterFunc(timeout, func() { a.cancel(errDeadline) })
+	return a
+}
+
+// Fault turns an error met while reading Rest into one for the client.
+func (a *Answer) Fault(err error) error {
+	if errors.Is(err, errTooLong) {
+		return a.tooLong(err)
+	}
+	return a.u.transportFault(a.ctx, err, true)
+}
+
+// Close ends the call: a stream that is still open is closed, which tells a
+// modern upstream to stop (checklist 120). It may be called more than once.
+func (a *Answer) Close() {
+	if a.closed {
+		return
+	}
+	a.closed = true
+	a.shut()
+	if a.slot {
+		a.u.release()
+	}
+	a.end()
+	a.Whole, a.Head, a.Rest, a.Scan = nil, nil, nil, wire.Answer{}
+}
+
+func (a *Answer) end() {
+	a.clock.Stop()
+	a.cancel(nil)
+}
+
+// shut closes the current body and gives its buffers back.
+func (a *Answer) shut() {
+	if a.body != nil {
+		_ = a.body.Close()
+		a.body = nil
+	}
+	for i, b := range a.bufs {
+		putWindow(b)
+		a.bufs[i] = nil
+	}
+}
+
+var errBadGateway = errors.New("the upstream's own gateway failed")
+
+// errTooLong ends an answer beyond limits.response_bytes.
+var errTooLong = errors.New("answer exceeds response_bytes")
+
+func (a *Answer) tooLong(err error) error {
+	return fault.Wrap(err, fault.TooLarge, "the answer of upstream %q is larger than %d bytes", a.u.o.Key, a.u.o.ResponseBytes).
+		WithHint("ask for less, or raise limits.response_bytes")
+}
+
+func (a *Answer) invalid(cause error, format string, args ...any) error {
+	e := fault.Wrap(cause, fault.InvalidAnswer, format, args...).
+		WithHint("the call may have run; tell the upstream's owner")
+	return a.u.fail(e)
+}
+
+// read takes the answer out of an HTTP response. The head is needed to resume
+// a legacy stream.
+func (a *Answer) read(l *Link, r *Request, resp *http.Response, h *head) error {
+	a.shut()
+	a.body = resp.Body
+	if err := a.acceptable(resp); err != nil {
+		return err
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if ct := resp.Header["Content-Type"]; len(ct) == 1 && ct[0] == "application/json" {
+		media = ct[0]
+	}
+	switch {
+	case media == "text/event-stream" && resp.StatusCode/100 == 2:
+		return a.readEvents(l, r, resp, h)
+	case media == "application/json" || strings.HasSuffix(media, "+json"):
+		return a.readJSON(l, r, resp)
+	}
+	return a.refused(resp, media)
+}
+
+func (a *Answer) acceptable(resp *http.Response) error {
+	if ce := resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
+		return a.invalid(nil, "upstream %q answered with Content-Encoding %q, which was not offered", a.u.o.Key, ce)
+	}
+	if resp.ContentLength > a.u.o.ResponseBytes {
+		return a.tooLong(errTooLong)
+	}
+	return nil
+}
+
+// refused tells an HTTP answer that is no MCP message.
+func (a *Answer) refused(resp *http.Response, media string) error {
+	key := a.u.o.Key
+	switch s := resp.StatusCode; {
+	case s == http.StatusUnauthorized, s == http.StatusForbidden:
+		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q refused the gateway (HTTP %d)", key, s).
+			WithHint("the operator must check its credentials"))
+	case s == http.StatusTooManyRequests:
+		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q limits the rate of calls (HTTP 429)", key).WithHint("try again later"))
+	case s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
+		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q is not available (HTTP %d)", key, s).WithHint("try again later"))
+	case s/100 == 2 && media == "":
+		return a.invalid(nil, "upstream %q answered HTTP %d without a message", key, s)
+	case s/100 == 2:
+		return a.invalid(nil, "upstream %q answered with %s instead of a message", key, media)
+	default:
+		return a.invalid(nil, "upstream %q answered HTTP %d", key, s)
+	}
+}
+
+func (a *Answer) readJSON(l *Link, r *Request, resp *http.Response) error {
+	a.bufs[0] = getWindow()
+	buf := *a.bufs[0]
+	n, err := readFull(resp.Body, buf, resp.ContentLength)
+	if err == nil {
+		// More than a window: it streams through.
+		lead := bytes.TrimLeft(buf[:n], " \t\r\n")
+		if len(lead) == 0 || lead[0] != '{' {
+			return a.invalid(nil, "upstream %q answered with a large body that is not one message", a.u.o.Key)
+		}
+		a.Head, a.Rest = buf[:n], &bounded{r: resp.Body, left: a.u.o.ResponseBytes - int64(n)}
+		return nil
+	}
+	if !errors.Is(err, io.EOF) {
+		return a.u.transportFault(a.ctx, err, true)
+	}
+	_ = a.body.Close()
+	a.body = nil
+	done, err := a.take(l, r, buf[:n])
+	if err != nil {
+		if resp.StatusCode/100 != 2 && fault.From(err).Code == fault.InvalidAnswer {
+			return a.refused(resp, "application/json")
+		}
+		return err
+	}
+	if !done {
+		return a.invalid(nil, "upstream %q answered with something else than the response", a.u.o.Key)
+	}
+	if resp.StatusCode/100 != 2 && !a.Scan.Error.Ok() {
+		return a.refused(resp, "application/json")
+	}
+	return nil
+}
+
+// readFull reads until b is full (nil) or the body ends (io.EOF). A body that
+// ends before its declared length is io.ErrUnexpectedEOF.
+func readFull(r io.Reader, b []byte, length int64) (n int, err error) {
+	for n < len(b) {
+		m, err := r.Read(b[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+		if int64(n) == length {
+			return n, io.EOF
+		}
+	}
+	return n, nil
+}
+
+// bounded ends with errTooLong instead of reading on for ever.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// At the bound a body may only end.
+		var one [1]byte
+		n, err := b.r.Read(one[:])
+		if n == 0 {
+			return 0, err
+		}
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// take looks at one whole message, or at a batch of them from a 2025-03-26
+// upstream, and reports whether the response was among them.
+func (a *Answer) take(l *Link, r *Request, msg []byte) (done bool, err error) {
+	if wire.IsBatch(msg) {
+		parts, err := wire.SplitBatch(msg, 1000)
+		if err != nil {
+			return false, a.invalid(err, "upstream %q answered with a malformed batch", a.u.o.Key)
+		}
+		for _, p := range parts {
+			d, err := a.takeOne(l, r, p)
+			if err != nil {
+				return false, err
+			}
+			if d {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	return a.takeOne(l, r, msg)
+}
+
+func (a *Answer) takeOne(l *Link, r *Request, msg []byte) (done bool, err error) {
+	s := &a.Scan
+	if err := wire.Scan(msg, s); err != nil {
+		return false, a.invalid(err, "upstream %q answered with malformed JSON", a.u.o.Key)
+	}
+	if s.Method.Ok() {
+		return false, a.event(l, r, s)
+	}
+	id := s.ID.Of(msg)
+	mine := bytes.Equal(id, r.ID) || (s.Error.Ok() && (len(id) == 0 || string(id) == "null"))
+	if !mine {
+		if s.Result.Ok() || s.Error.Ok() {
+			a.u.o.Log.Debug("response to another request dropped", "upstream", a.u.o.Key)
+			return false, nil
+		}
+		return false, a.invalid(nil, "upstream %q answered with something that is no message", a.u.o.Key)
+	}
+	if s.Result.Ok() == s.Error.Ok() {
+		return false, a.invalid(nil, "upstream %q answered with a response that has not exactly one of result and error", a.u.o.Key)
+	}
+	a.Whole = msg
+	return true, nil
+}
+
+// event deals with a notification or a request that arrives before the answer.
+func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
+	if s.ID.Ok() {
+		if l.Era == mcp.Legacy {
+			return l.answerRequest(a.ctx, s)
+		}
+		a.u.o.Log.Debug("request from a modern upstream dropped", "upstream", a.u.o.Key)
+		return nil
+	}
+	if r.OnEvent == nil {
+		return nil
+	}
+	return r.OnEvent(s)
+}

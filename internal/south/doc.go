@@ -1,0 +1,9 @@
+// Package south is how upstreams are reached: streamable HTTP of both eras,
+// with the era probe, the pool of legacy sessions, deadlines, concurrency and
+// the circuit breaker of each upstream (DESIGN sections 4, 7 and 11).
+//
+// One Upstream is one configured server. A call takes a Link (the era, and for
+// a legacy upstream the session that the caller's messages belong to), builds
+// its body for that era, and sends it. The answer is read on the caller's
+// goroutine, in the order in which the upstream wrote it.
+package south

@@ -1,0 +1,197 @@
+package south
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// Link is a way to an upstream for the messages of one caller: stateless for a
+// modern upstream, one session for a legacy one. It may be shared by
+// concurrent calls.
+type Link struct {
+	Upstream *Upstream
+	Era      mcp.Era
+	Revision mcp.Revision
+	session  *session // legacy only
+}
+
+// Request is one message for an upstream, its body built for the link's era.
+type Request struct {
+	Method  string
+	Name    string  // value for Mcp-Name, already encoded; "" sends none
+	Params  []Param // Mcp-Param headers, encoded
+	ID      []byte  // raw JSON id within Body; nil for a notification
+	Body    []byte  // owned by the caller; must not change until the answer is closed
+	Safe    bool    // a read, which may be repeated after a lost connection
+	Timeout time.Duration
+	Trace   string // traceparent header, or ""
+	Level   string // log level that a legacy session should have; "" leaves it
+	// OnEvent is called for every notification that arrives before the answer,
+	// in order, on the goroutine that called Send. The message is valid during
+	// the call only. An error ends the call with it. Nil drops them.
+	OnEvent func(*wire.Answer) error
+}
+
+// Link returns the way to the upstream for key. It waits for the first probe,
+// as long as ctx allows, and makes the legacy session when there is none.
+func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
+	i := u.info.Load()
+	if i == nil {
+		var err error
+		if i, err = u.connect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if i.Era == mcp.Modern {
+		return u.modern, nil
+	}
+	s, err := u.session(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &s.link, nil
+}
+
+// NextID mints the id of a request on this link, as raw JSON appended to dst.
+func (l *Link) NextID(dst []byte) []byte { return l.Upstream.nextID(dst) }
+
+// Capabilities are the upstream's, as raw JSON, as this link's session or the
+// last discovery saw them.
+func (l *Link) Capabilities() []byte {
+	if l.session != nil {
+		return l.session.current().init.Capabilities
+	}
+	if i := l.Upstream.info.Load(); i != nil {
+		return i.Capabilities
+	}
+	return nil
+}
+
+// Send sends a request and reads up to its answer. The answer must be closed;
+// until then it may still be streaming, and it holds one of the upstream's
+// slots.
+//
+// A session that the upstream forgot is made anew and the request sent once
+// more, for a 404 says that nothing ran. A read whose connection broke is
+// repeated once. Nothing else is ever sent twice.
+func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
+	u := l.Upstream
+	a := newAnswer(u, ctx, r.Timeout)
+	if err := u.acquire(a.ctx); err != nil {
+		a.end()
+		return nil, err
+	}
+	a.slot = true
+	err := l.exchange(a, r)
+	if err != nil && r.Safe && fault.From(err).Code == fault.ConnectionLost && a.ctx.Err() == nil {
+		err = l.exchange(a, r)
+	}
+	if err != nil {
+		l.giveUp(ctx, a, r)
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (l *Link) exchange(a *Answer, r *Request) error {
+	u := l.Upstream
+	h := head{params: r.Params, trace: r.Trace}
+	var live *wireSession
+	if l.session != nil {
+		if r.Level != "" {
+			if err := l.session.ensureLevel(a.ctx, r.Level); err != nil {
+				return err
+			}
+		}
+		live = l.session.current()
+		h.session, h.version = live.id, live.version()
+	} else {
+		h.version, h.method, h.name = mcp.LatestModern.String(), r.Method, r.Name
+	}
+	resp, err := u.guarded(a.ctx, r.Body, &h)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusNotFound && live != nil && live.id != "" {
+		drain(resp.Body)
+		if live, err = l.session.heal(a.ctx, live); err != nil {
+			return err
+		}
+		h.session, h.version = live.id, live.version()
+		if resp, err = u.guarded(a.ctx, r.Body, &h); err != nil {
+			return err
+		}
+	}
+	return a.read(l, r, resp, &h)
+}
+
+// guarded sends one POST under the breaker.
+func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*http.Response, error) {
+	done, err := u.breaker.allow()
+	if err != nil {
+		u.wake()
+		return nil, fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is failing and is not called for now", u.o.Key).
+			WithHint("nothing ran; try again in a few seconds")
+	}
+	resp, err := u.message(ctx, http.MethodPost, body, h)
+	switch {
+	case err != nil && ctx.Err() != nil && context.Cause(ctx) != errDeadline:
+		done(nil) // the caller went away; that says nothing of the upstream
+	case err != nil:
+		done(err)
+		if u.breaker.open() {
+			u.wake()
+		}
+	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusServiceUnavailable, resp.StatusCode == http.StatusGatewayTimeout:
+		done(errBadGateway)
+	default:
+		done(nil)
+	}
+	return resp, err
+}
+
+// giveUp tells a legacy upstream that nobody waits for a call any more: there
+// a closed stream is not a cancellation (checklist 135).
+func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
+	if l.session == nil || r.ID == nil || a.ctx.Err() == nil || r.Method == mcp.Initialize {
+		return
+	}
+	u := l.Upstream
+	id := append([]byte(nil), r.ID...)
+	live := l.session.current()
+	u.work.Go(func() {
+		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		defer cancel()
+		body := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
+		body = append(body, `,"reason":"the gateway stopped waiting"}}`...)
+		resp, err := u.message(ctx, http.MethodPost, body, &head{session: live.id, version: live.version()})
+		if err != nil {
+			u.o.Log.Debug("cancel not delivered", "upstream", u.o.Key, "error", err)
+			return
+		}
+		drain(resp.Body)
+	})
+}
+
+// Notify sends a notification and waits for its acceptance, within 10 seconds.
+func (l *Link) Notify(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	h := head{version: mcp.LatestModern.String()}
+	if l.session != nil {
+		live := l.session.current()
+		h.session, h.version = live.id, live.version()
+	}
+	resp, err := l.Upstream.guarded(ctx, body, &h)
+	if err != nil {
+		return err
+	}
+	drain(resp.Body)
+	return nil
+}

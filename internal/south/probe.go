@@ -1,0 +1,243 @@
+package south
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// connect finds out what the upstream is, once for all who ask at the same
+// time. A failure is told to them and not kept: the next caller asks again.
+func (u *Upstream) connect(ctx context.Context) (*Info, error) {
+	u.probing.Lock()
+	done := u.probing.done
+	if done == nil {
+		if err := u.ctx.Err(); err != nil {
+			u.probing.Unlock()
+			return nil, fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is being closed", u.o.Key)
+		}
+		done = make(chan struct{})
+		u.probing.done = done
+		u.work.Go(func() {
+			err := u.probe(u.ctx)
+			u.probing.Lock()
+			u.probing.done, u.probing.err = nil, err
+			u.probing.Unlock()
+			close(done)
+		})
+	}
+	u.probing.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, fault.Wrap(ctx.Err(), fault.UpstreamUnavailable, "upstream %q has not answered yet", u.o.Key).WithHint("nothing ran; try again")
+	}
+	if i := u.info.Load(); i != nil {
+		return i, nil
+	}
+	u.probing.Lock()
+	defer u.probing.Unlock()
+	if u.probing.err == nil {
+		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q is not connected", u.o.Key).WithHint("nothing ran; try again")
+	}
+	return nil, nothingRan(u.probing.err)
+}
+
+// probe asks the upstream what it speaks (checklist 112 to 115, T7, T8) and
+// stores the answer. Only certainty is stored.
+func (u *Upstream) probe(ctx context.Context) error {
+	if u.o.Era != mcp.Legacy {
+		i, legacy, err := u.discover(ctx)
+		if err == nil && i != nil {
+			u.found(i)
+			return nil
+		}
+		if u.o.Era == mcp.Modern || !legacy {
+			if err == nil {
+				err = fault.New(fault.InvalidAnswer, "upstream %q does not speak %s", u.o.Key, mcp.LatestModern).WithHint("set its era to auto or legacy")
+			}
+			return u.fail(err)
+		}
+	}
+	w, err := u.initialize(ctx)
+	if err != nil {
+		return u.fail(err)
+	}
+	if old := u.spare.Swap(w); old != nil {
+		u.delete(ctx, old)
+	}
+	i := w.init
+	u.found(&i)
+	return nil
+}
+
+func (u *Upstream) found(i *Info) {
+	u.breaker.reset()
+	u.setInfo(i)
+}
+
+// forgetEra makes the next caller probe again: what was known no longer holds.
+func (u *Upstream) forgetEra() {
+	if u.o.Era == mcp.EraUnknown {
+		u.info.Store(nil)
+	}
+	u.wake()
+}
+
+// Forget drops what is known of the upstream's era, so that the next Link
+// probes it again; for an upstream that refused the version it had announced.
+func (u *Upstream) Forget() { u.forgetEra() }
+
+// discover sends server/discover. Info is nil when the upstream is not modern;
+// legacy then says whether initialize is worth trying.
+func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err error) {
+	id := u.nextID(nil)
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":`...)
+	body = append(body, u.o.ClientInfo...)
+	body = append(body, `,"io.modelcontextprotocol/clientCapabilities":{}}}}`...)
+	a := newAnswer(u, ctx, u.o.ProbeTimeout)
+	defer a.Close()
+	h := head{method: mcp.Discover, version: mcp.LatestModern.String()}
+	resp, err := u.message(a.ctx, http.MethodPost, body, &h)
+	if err != nil {
+		// Silence after the request was taken: some old servers never answer
+		// what they do not know. Nothing is concluded unless initialize works.
+		return nil, fault.From(err).Code == fault.UpstreamTimeout, err
+	}
+	status := resp.StatusCode
+	if err := a.read(u.modern, &Request{Method: mcp.Discover, ID: id}, resp, &h); err != nil {
+		switch {
+		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests, status >= 500:
+			return nil, false, err
+		case fault.From(err).Code == fault.ConnectionLost:
+			return nil, false, err
+		}
+		return nil, true, err
+	}
+	if a.Whole == nil {
+		return nil, false, a.invalid(nil, "upstream %q answered server/discover with more than %d bytes", u.o.Key, window)
+	}
+	s := &a.Scan
+	if s.Error.Ok() {
+		switch fault.Code(s.ErrorCode) {
+		case fault.HeaderMismatch, fault.MissingCapability:
+			return nil, false, a.invalid(nil, "upstream %q refused server/discover with code %d", u.o.Key, s.ErrorCode)
+		}
+		if status == http.StatusUnauthorized || status == http.StatusForbidden || status >= 500 {
+			return nil, false, a.refused(resp, "application/json")
+		}
+		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not know server/discover (code %d)", u.o.Key, s.ErrorCode)
+	}
+	if !listsModern(s.SupportedVersions.Of(a.Whole)) {
+		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not list %s", u.o.Key, mcp.LatestModern)
+	}
+	return &Info{
+		Era: mcp.Modern, Revision: mcp.LatestModern,
+		Capabilities: object(s.Capabilities.Of(a.Whole)),
+		Instructions: text(s.Instructions.Of(a.Whole)),
+		ServerInfo:   object(s.MetaServerInfo.Of(a.Whole)),
+	}, false, nil
+}
+
+func listsModern(raw []byte) (yes bool) {
+	err := wire.Elements(raw, func(e []byte) bool {
+		if v, err := wire.String(e); err == nil && v == mcp.LatestModern.String() {
+			yes = true
+		}
+		return true
+	})
+	return yes && err == nil
+}
+
+// object returns a copy of a raw JSON object, or nil for anything else.
+func object(raw []byte) []byte {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	return append([]byte(nil), raw...)
+}
+
+func text(raw []byte) string {
+	s, err := wire.String(raw)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+func hasMember(obj []byte, name string) (yes bool) {
+	if len(obj) == 0 {
+		return false
+	}
+	err := wire.Members(obj, func(n, _ []byte) bool {
+		yes = yes || string(n) == name
+		return true
+	})
+	return yes && err == nil
+}
+
+// initialize makes one legacy handshake (checklist 130 to 132).
+func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
+	id := u.nextID(nil)
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"method":"initialize","params":{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":{},"clientInfo":`...)
+	body = append(body, u.o.ClientInfo...)
+	body = append(body, `}}`...)
+	a := newAnswer(u, ctx, u.o.ProbeTimeout)
+	defer a.Close()
+	var h head
+	resp, err := u.message(a.ctx, http.MethodPost, body, &h)
+	if err != nil {
+		return nil, err
+	}
+	w := &wireSession{id: resp.Header.Get(mcp.HeaderSession)}
+	probe := Link{Upstream: u, Era: mcp.Legacy, session: &session{u: u}}
+	probe.session.live.Store(w)
+	if err := a.read(&probe, &Request{Method: mcp.Initialize, ID: id}, resp, &h); err != nil {
+		return nil, err
+	}
+	s := &a.Scan
+	if a.Whole == nil {
+		return nil, a.invalid(nil, "upstream %q answered initialize with more than %d bytes", u.o.Key, window)
+	}
+	if s.Error.Ok() {
+		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q refused initialize with code %d: %s", u.o.Key, s.ErrorCode, text(s.ErrorMessage.Of(a.Whole)))
+	}
+	rev, ok := mcp.ParseRevision(text(s.ProtocolVersion.Of(a.Whole)))
+	if !ok || rev.Era() != mcp.Legacy {
+		return nil, a.invalid(nil, "upstream %q chose protocol version %s, which is not spoken here", u.o.Key, s.ProtocolVersion.Of(a.Whole))
+	}
+	if err := validSessionID(w.id); err != nil {
+		return nil, a.invalid(err, "upstream %q gave a malformed session id", u.o.Key)
+	}
+	w.init = Info{
+		Era: mcp.Legacy, Revision: rev,
+		Capabilities: object(s.Capabilities.Of(a.Whole)),
+		Instructions: text(s.Instructions.Of(a.Whole)),
+		ServerInfo:   object(s.ServerInfo.Of(a.Whole)),
+	}
+	ack, err := u.message(a.ctx, http.MethodPost, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), &head{session: w.id, version: w.version()})
+	if err != nil {
+		return nil, err
+	}
+	drain(ack.Body)
+	return w, nil
+}
+
+// validSessionID holds an upstream's session id to visible ASCII (checklist 87).
+func validSessionID(id string) error {
+	if len(id) > 1024 {
+		return errors.New("longer than 1024 bytes")
+	}
+	for i := range len(id) {
+		if id[i] < 0x21 || id[i] > 0x7e {
+			return errors.New("not visible ASCII")
+		}
+	}
+	return nil
+}

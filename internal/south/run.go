@@ -1,0 +1,71 @@
+package south
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// sweepEvery is how often idle sessions are looked for.
+const sweepEvery = time.Minute
+
+// Run keeps the upstream known: it probes at once, again with backoff while
+// that fails or while the breaker is open, and ends idle sessions. It returns
+// when ctx ends.
+func (u *Upstream) Run(ctx context.Context) {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = 500*time.Millisecond, 5*time.Second, 2
+	sweep := time.NewTicker(min(sweepEvery, max(u.o.IdleSession/4, time.Second)))
+	defer sweep.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-sweep.C:
+			u.sweep(now)
+			continue
+		case <-u.kick:
+			if !u.wanting() {
+				continue
+			}
+		case <-again.C:
+		}
+		if !u.wanting() {
+			continue
+		}
+		if err := u.revive(ctx); err == nil {
+			b.Reset()
+			continue
+		}
+		again.Reset(b.NextBackOff())
+	}
+}
+
+// wanting reports whether the upstream is unknown or not called for its faults.
+func (u *Upstream) wanting() bool { return u.info.Load() == nil || u.breaker.open() }
+
+// wake asks Run to look at the upstream soon. It never blocks.
+func (u *Upstream) wake() {
+	select {
+	case u.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (u *Upstream) revive(ctx context.Context) error {
+	if u.info.Load() == nil {
+		_, err := u.connect(ctx)
+		if err != nil {
+			u.o.Log.Warn("upstream not reached", "upstream", u.o.Key, "error", err)
+		}
+		return err
+	}
+	err := u.probe(ctx)
+	if err == nil {
+		u.o.Log.Info("upstream is back", "upstream", u.o.Key)
+	}
+	return err
+}

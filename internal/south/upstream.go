@@ -1,0 +1,221 @@
+package south
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+)
+
+// Options configure one Upstream. They are not changed after New.
+type Options struct {
+	Key           string        // configured key, in errors and logs
+	URL           *url.URL      // the MCP endpoint
+	Header        http.Header   // static headers and credentials, canonical keys
+	TLS           *tls.Config   // nil: the system's roots
+	Proxy         *url.URL      // nil: none; environment variables are not read
+	Era           mcp.Era       // EraUnknown: probe
+	Timeout       time.Duration // of one call, without progress
+	ProbeTimeout  time.Duration // of one probe request
+	MaxConcurrent int           // calls at once; 0: no bound
+	Failures      uint32        // consecutive transport faults that open the breaker
+	OpenFor       time.Duration // how long the breaker stays open at most
+	ResponseBytes int64         // one answer
+	IdleSession   time.Duration // a legacy session unused for this long is ended
+	ClientInfo    []byte        // raw JSON Implementation of the gateway
+	Log           *slog.Logger
+}
+
+// Info is what an upstream said of itself. It is immutable.
+type Info struct {
+	Era          mcp.Era
+	Revision     mcp.Revision
+	Capabilities []byte // raw JSON object
+	Instructions string
+	ServerInfo   []byte // raw JSON object, or nil
+}
+
+// Upstream is one MCP server over streamable HTTP. It is safe for concurrent use.
+type Upstream struct {
+	o         Options
+	transport *http.Transport
+	breaker   *breaker
+	slots     chan struct{} // nil: no bound
+	endpoint  atomic.Pointer[url.URL]
+	info      atomic.Pointer[Info]
+	lastErr   atomic.Pointer[failure]
+	nonce     string
+	ids       atomic.Uint64
+	modern    *Link
+	sessions  pool
+	kick      chan struct{}               // capacity 1: asks Run for a probe now
+	spare     atomic.Pointer[wireSession] // the probe's session, for whoever needs one first
+
+	// probing guards the one probe in flight; waiters receive on the channel
+	// that is closed when it ends.
+	probing struct {
+		sync.Mutex
+		done chan struct{} // nil: none in flight
+		err  error         // of the last one
+	}
+	work     sync.WaitGroup
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	onChange func()
+}
+
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// New returns an upstream that has not been contacted yet. Run keeps it
+// connected; Close ends it.
+func New(o Options) *Upstream {
+	u := &Upstream{o: o, nonce: rand.Text()[:8], kick: make(chan struct{}, 1)}
+	u.ctx, u.stop = context.WithCancel(context.Background())
+	u.transport = newTransport(o)
+	u.breaker = newBreaker(o.Key, o.Failures, o.OpenFor)
+	if o.MaxConcurrent > 0 {
+		u.slots = make(chan struct{}, o.MaxConcurrent)
+	}
+	u.endpoint.Store(o.URL)
+	u.sessions.byKey = map[SessionKey]*session{}
+	u.modern = &Link{Upstream: u, Era: mcp.Modern, Revision: mcp.LatestModern}
+	return u
+}
+
+func newTransport(o Options) *http.Transport {
+	t := &http.Transport{
+		MaxIdleConns:          0,
+		MaxIdleConnsPerHost:   512,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true,
+		ReadBufferSize:        16 << 10,
+		WriteBufferSize:       8 << 10,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		TLSClientConfig:       o.TLS,
+		ForceAttemptHTTP2:     o.URL.Scheme == "https",
+		DialContext:           dialer.DialContext,
+		// An upstream must not be able to make the gateway hold a large header.
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	if o.Proxy != nil {
+		t.Proxy = http.ProxyURL(o.Proxy)
+	}
+	return t
+}
+
+// Key is the upstream's configured key.
+func (u *Upstream) Key() string { return u.o.Key }
+
+// Info is what is known of the upstream, or nil before the first contact.
+func (u *Upstream) Info() *Info { return u.info.Load() }
+
+// OnChange sets a function that is called after what is known of the upstream
+// changed. It must be set before Run and must not block.
+func (u *Upstream) OnChange(f func()) { u.onChange = f }
+
+// State is a snapshot for operators.
+type State struct {
+	Key, State, Era, Revision, Breaker, LastError string
+	LastErrorAt                                   time.Time
+	Sessions                                      int
+	InFlight                                      int
+}
+
+// State tells the operator how the upstream stands: "up", "down" or "connecting".
+func (u *Upstream) State() State {
+	s := State{Key: u.o.Key, State: "connecting", Era: u.o.Era.String(), Breaker: u.breaker.state(), Sessions: u.sessions.len()}
+	if u.slots != nil {
+		s.InFlight = len(u.slots)
+	}
+	if i := u.info.Load(); i != nil {
+		s.State, s.Era, s.Revision = "up", i.Era.String(), i.Revision.String()
+	}
+	if f := u.lastErr.Load(); f != nil {
+		s.LastError, s.LastErrorAt = f.err.Error(), f.at
+		if u.info.Load() == nil || u.breaker.state() == "open" {
+			s.State = "down"
+		}
+	}
+	return s
+}
+
+func (u *Upstream) setInfo(i *Info) {
+	old := u.info.Swap(i)
+	u.lastErr.Store(nil)
+	if u.onChange != nil && (old == nil || old.Era != i.Era || string(old.Capabilities) != string(i.Capabilities)) {
+		u.onChange()
+	}
+}
+
+// fail remembers a transport fault for the operator and returns it.
+func (u *Upstream) fail(err error) error {
+	u.lastErr.Store(&failure{err: err, at: time.Now()})
+	return err
+}
+
+// nextID mints a JSON-RPC id, raw JSON. It carries a random part of this
+// process, so that it never repeats on a session that changes hands.
+func (u *Upstream) nextID(dst []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, u.nonce...)
+	dst = append(dst, '-')
+	dst = strconv.AppendUint(dst, u.ids.Add(1), 36)
+	return append(dst, '"')
+}
+
+// acquire takes a slot of the upstream's concurrency, waiting as long as ctx allows.
+func (u *Upstream) acquire(ctx context.Context) error {
+	if u.slots == nil {
+		return nil
+	}
+	select {
+	case u.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case u.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.Wrap(ctx.Err(), fault.AtCapacity, "upstream %q has %d calls in flight, its limit", u.o.Key, cap(u.slots)).
+			WithHint("try again later, or raise max_concurrent")
+	}
+}
+
+func (u *Upstream) release() {
+	if u.slots != nil {
+		<-u.slots
+	}
+}
+
+// Close ends every session and connection. Calls in flight are not waited for;
+// their owner drains them first.
+func (u *Upstream) Close(ctx context.Context) {
+	u.endSessions(ctx, func(SessionKey) bool { return true })
+	u.stop()
+	u.work.Wait()
+	u.transport.CloseIdleConnections()
+}
+
+// Tried reports whether a first contact has succeeded or failed.
+func (u *Upstream) Tried() bool { return u.info.Load() != nil || u.lastErr.Load() != nil }
+
+// Wait returns after the first contact succeeded or failed, or when ctx ends.
+func (u *Upstream) Wait(ctx context.Context) {
+	if !u.Tried() {
+		_, _ = u.connect(ctx) // the outcome is read from Info
+	}
+}
