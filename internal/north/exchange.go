@@ -1,0 +1,114 @@
+package north
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/store"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// Exchange is one request and the place of its one answer. It is used by one
+// goroutine, and must not be kept after Serve returned.
+type Exchange struct {
+	Server    string // virtual server
+	Principal *Principal
+	Era       mcp.Era
+	Revision  mcp.Revision
+	Msg       wire.Message
+	Method    *mcp.Method
+	Session   *store.Session // legacy only
+	Header    http.Header    // of the HTTP request
+
+	out      reply
+	sessions store.Sessions
+}
+
+// reply frames answers for one kind of client connection.
+type reply interface {
+	// whole writes one complete message, given in parts.
+	whole(status int, parts ...[]byte) error
+	// begin starts a message of unknown length; end completes it.
+	begin() (io.Writer, error)
+	end() error
+	// event writes a notification that precedes the answer; it reports whether
+	// the client can take any.
+	event(msg []byte) (sent bool, err error)
+	// framed reports whether messages go into lines, so that CR and LF between
+	// tokens must not be in them.
+	framed() bool
+	// begun reports whether a byte may have left.
+	begun() bool
+	// abort ends the connection, so that nothing looks complete.
+	abort()
+}
+
+// ID is the request's JSON-RPC id, raw.
+func (x *Exchange) ID() []byte { return x.Msg.ID.Of(x.Msg.Raw) }
+
+// Reply writes the complete answer with an HTTP status that counts for modern
+// clients; a legacy client gets 200 for every answer (checklist section 9).
+func (x *Exchange) Reply(status int, parts ...[]byte) error {
+	if x.Era == mcp.Legacy {
+		status = http.StatusOK
+	}
+	return x.out.whole(status, parts...)
+}
+
+// Result writes a complete answer around a raw result object, given in parts.
+func (x *Exchange) Result(parts ...[]byte) error {
+	p := make([][]byte, 0, len(parts)+4)
+	p = append(p, messageHead, x.ID(), resultHead)
+	p = append(p, parts...)
+	return x.Reply(http.StatusOK, append(p, messageTail)...)
+}
+
+var (
+	messageHead = []byte(`{"jsonrpc":"2.0","id":`)
+	resultHead  = []byte(`,"result":`)
+	messageTail = []byte(`}`)
+)
+
+// Begin starts an answer of unknown length and returns where its bytes go.
+// It must be followed by End, or by returning an error from Serve, which cuts
+// the connection.
+func (x *Exchange) Begin() (io.Writer, error) { return x.out.begin() }
+
+// End completes what Begin started.
+func (x *Exchange) End() error { return x.out.end() }
+
+// Event writes a notification ahead of the answer, if the client takes event
+// streams. It must be free of CR and LF.
+func (x *Exchange) Event(msg []byte) (sent bool, err error) { return x.out.event(msg) }
+
+// Framed reports whether the answer goes into line framing (DESIGN section 3).
+func (x *Exchange) Framed() bool { return x.out.framed() }
+
+// SetLevel stores the log level of the client's session.
+func (x *Exchange) SetLevel(ctx context.Context, level string) error {
+	for {
+		next := *x.Session
+		next.LogLevel = level
+		stored, err := x.sessions.Update(ctx, &next)
+		if err == nil {
+			x.Session = stored
+			return nil
+		}
+		if err != store.ErrConflict {
+			return err
+		}
+		if x.Session, err = x.sessions.Get(ctx, x.Session.ID); err != nil {
+			return err
+		}
+	}
+}
+
+var exchanges = sync.Pool{New: func() any { return new(Exchange) }}
+
+func (x *Exchange) free() {
+	*x = Exchange{}
+	exchanges.Put(x)
+}

@@ -1,0 +1,117 @@
+package north
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// statusError is an error whose HTTP status differs from its code's usual one.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (s *statusError) Error() string { return s.err.Error() }
+func (s *statusError) Unwrap() error { return s.err }
+
+// done ends an exchange: with nothing when it was answered, and otherwise with
+// the error, or by cutting a connection that has begun an answer.
+func (h *Handler) done(x *Exchange, err error) {
+	switch {
+	case err == nil:
+	case IsGone(err):
+		h.o.Log.Debug("client gone before its answer", "server", x.Server, "method", x.Msg.Method, "error", err)
+		x.out.abort()
+	case x.out.begun():
+		h.log(x, fault.From(err))
+		x.out.abort()
+	default:
+		h.fail(x, err)
+	}
+}
+
+// fail is the one place where an error becomes a JSON-RPC error and an HTTP
+// status (DESIGN section 13).
+func (h *Handler) fail(x *Exchange, err error) {
+	if IsGone(err) {
+		x.out.abort()
+		return
+	}
+	f := fault.From(err)
+	h.log(x, f)
+	entry, _ := fault.Lookup(f.Code)
+	status := entry.HTTP
+	if x.Era == mcp.Legacy {
+		status = entry.Legacy
+	}
+	var s *statusError
+	if errors.As(err, &s) {
+		status = s.status
+	}
+	if werr := x.out.whole(status, errorBody(x.ID(), f)); werr != nil && !IsGone(werr) {
+		h.o.Log.Error("error not written", "error", werr)
+	}
+}
+
+// refuse answers a request that was turned away before it was read.
+func (h *Handler) refuse(w http.ResponseWriter, err error) {
+	f := fault.From(err)
+	entry, _ := fault.Lookup(f.Code)
+	h.o.Log.Warn("request refused", "code", f.Code.Name(), "error", f)
+	b := errorBody(nil, f)
+	hd := w.Header()
+	hd["Content-Type"] = jsonType
+	hd["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.WriteHeader(entry.HTTP)
+	_, _ = w.Write(b)
+}
+
+// errorBody is a JSON-RPC error message; without an id it has none (checklist 27).
+func errorBody(id []byte, f *fault.Error) []byte {
+	b := []byte(`{"jsonrpc":"2.0"`)
+	if len(id) > 0 {
+		b = append(b, `,"id":`...)
+		b = append(b, id...)
+	}
+	b = append(b, `,"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(f.Code), 10)
+	b = append(b, `,"message":`...)
+	b = wire.AppendString(b, f.Public())
+	if f.Data != nil {
+		b = append(b, `,"data":`...)
+		b = append(b, f.Data...)
+	}
+	return append(b, `}}`...)
+}
+
+func (h *Handler) log(x *Exchange, f *fault.Error) {
+	level := slog.LevelInfo
+	switch f.Code {
+	case fault.Internal, fault.InvalidAnswer:
+		level = slog.LevelError
+	case fault.UpstreamUnavailable, fault.UpstreamTimeout, fault.ConnectionLost, fault.AtCapacity:
+		level = slog.LevelWarn
+	}
+	if !h.o.Log.Enabled(nil, level) { //nolint:staticcheck // slog takes no context here
+		return
+	}
+	caller := ""
+	if x.Principal != nil {
+		caller = x.Principal.Name
+	}
+	h.o.Log.Log(nil, level, "request failed", "server", x.Server, "principal", caller, "method", x.Msg.Method, "code", f.Code.Name(), "error", f) //nolint:staticcheck // as above
+}
+
+// accepted answers a notification or response: 202 without a body.
+func (h *Handler) accepted(x *Exchange) {
+	if a, ok := x.out.(*httpReply); ok {
+		a.started = true
+		a.w.WriteHeader(http.StatusAccepted)
+	}
+}

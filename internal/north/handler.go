@@ -1,0 +1,159 @@
+package north
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/store"
+)
+
+// Principal is who calls. One value stands for one principal in this process,
+// so that what is counted for it is counted once.
+type Principal struct {
+	Key  [32]byte
+	Name string // for logs
+
+	inFlight atomic.Int64
+}
+
+// Gateway is what north needs of the rooms behind it.
+type Gateway interface {
+	// Identify tells who calls from the headers alone.
+	Identify(r *http.Request) (*Principal, error)
+	// Describe answers initialize and server/discover: a raw result object for
+	// a client of that revision.
+	Describe(ctx context.Context, server string, p *Principal, rev mcp.Revision) ([]byte, error)
+	// Serve answers a request through x, or returns the error to answer with.
+	// After a first byte was written an error ends the connection.
+	Serve(ctx context.Context, x *Exchange) error
+	// Ended is told that a legacy session is over, by DELETE or by idleness.
+	Ended(s *store.Session)
+	// Ready reports why requests cannot be served, or nil.
+	Ready() error
+}
+
+// Options configure a Handler.
+type Options struct {
+	Servers        map[string]string // virtual server name to path
+	RequestBytes   int64
+	InFlight       int // requests of one principal at once
+	AllowedHosts   []string
+	AllowedOrigins []string
+	Idle           time.Duration // of a legacy session
+	BodyTimeout    time.Duration // for one request's body to arrive
+	WriteTimeout   time.Duration // for one write to a slow client to make way
+	Details        http.Handler  // answers /ready with details, or nil
+	Log            *slog.Logger
+}
+
+// Handler serves every virtual server. It is safe for concurrent use.
+type Handler struct {
+	o        Options
+	gw       Gateway
+	sessions store.Sessions
+	byPath   map[string]string // path, with and without a final slash, to server
+	guard    guard
+}
+
+// New returns a handler. It holds no goroutine; Sweep is called by its owner.
+func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
+	h := &Handler{o: o, gw: gw, sessions: sessions, byPath: map[string]string{}, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
+	for name, path := range o.Servers {
+		path = strings.TrimSuffix(path, "/")
+		h.byPath[path] = name
+		h.byPath[path+"/"] = name
+	}
+	return h
+}
+
+// Sweep ends the sessions that were idle for too long.
+func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
+	gone, err := h.sessions.Expire(ctx, now.Add(-h.o.Idle))
+	for _, s := range gone {
+		h.gw.Ended(s)
+	}
+	return err
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	server, ok := h.byPath[r.URL.Path]
+	if !ok {
+		h.aside(w, r)
+		return
+	}
+	if err := h.guard.check(r); err != nil {
+		h.refuse(w, err)
+		return
+	}
+	h.guard.allowOrigin(w, r)
+	switch r.Method {
+	case http.MethodPost:
+		h.post(w, r, server)
+	case http.MethodDelete:
+		h.delete(w, r, server)
+	case http.MethodOptions:
+		w.Header()["Allow"] = allowed
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header()["Allow"] = allowed
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+}
+
+var allowed = []string{"POST, DELETE, OPTIONS"}
+
+// aside answers what is not a virtual server's path.
+func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/health":
+		plain(w, http.StatusOK, "ok\n")
+	case "/ready":
+		switch err := h.gw.Ready(); {
+		case err != nil:
+			plain(w, http.StatusServiceUnavailable, "not ready\n")
+		case h.o.Details != nil && r.URL.Query().Has("details") && h.guard.check(r) == nil:
+			h.o.Details.ServeHTTP(w, r)
+		default:
+			plain(w, http.StatusOK, "ok\n")
+		}
+	default:
+		if err := h.guard.check(r); err != nil {
+			h.refuse(w, err)
+			return
+		}
+		plain(w, http.StatusNotFound, "no such path; the endpoints are: "+strings.Join(h.paths(), " ")+"\n")
+	}
+}
+
+func (h *Handler) paths() []string {
+	out := make([]string, 0, len(h.o.Servers))
+	for _, p := range h.o.Servers {
+		out = append(out, p)
+	}
+	return out
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// admit counts a request of a principal; release undoes it.
+func (h *Handler) admit(p *Principal) error {
+	if n := p.inFlight.Add(1); h.o.InFlight > 0 && n > int64(h.o.InFlight) {
+		p.inFlight.Add(-1)
+		return fault.New(fault.AtCapacity, "%d requests of this caller are in flight, the limit", h.o.InFlight).
+			WithHint("wait for some to end, or raise limits.in_flight_per_principal")
+	}
+	return nil
+}
+
+func (p *Principal) release() { p.inFlight.Add(-1) }

@@ -1,0 +1,179 @@
+package north
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+var (
+	jsonType   = []string{"application/json"}
+	streamType = []string{"text/event-stream"}
+	noCache    = []string{"no-cache"}
+	noBuffer   = []string{"no"}
+	eventHead  = []byte("event: message\ndata: ")
+	eventTail  = []byte("\n\n")
+)
+
+// httpReply answers one HTTP request, as JSON or as an event stream.
+type httpReply struct {
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	json     bool // the client takes application/json
+	stream   bool // the client takes text/event-stream
+	events   bool // the stream has begun
+	started  bool
+	deadline time.Duration
+}
+
+func (a *httpReply) framed() bool { return a.events || !a.json }
+func (a *httpReply) begun() bool  { return a.started }
+
+// push moves the write deadline: a client that reads nothing is cut off.
+func (a *httpReply) push() {
+	if a.deadline > 0 {
+		_ = a.rc.SetWriteDeadline(time.Now().Add(a.deadline))
+	}
+}
+
+func (a *httpReply) open() {
+	if a.events {
+		return
+	}
+	a.events, a.started = true, true
+	h := a.w.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = streamType, noCache, noBuffer
+	a.push()
+	a.w.WriteHeader(http.StatusOK)
+}
+
+func (a *httpReply) whole(status int, parts ...[]byte) error {
+	if a.events || (!a.json && status == http.StatusOK) {
+		return a.wholeEvent(parts)
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	h := a.w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(n)}
+	a.push()
+	a.started = true
+	a.w.WriteHeader(status)
+	for _, p := range parts {
+		if _, err := a.w.Write(p); err != nil {
+			return &gone{err}
+		}
+	}
+	return nil
+}
+
+func (a *httpReply) wholeEvent(parts [][]byte) error {
+	safe, err := lineSafe(parts)
+	if err != nil {
+		return err
+	}
+	a.open()
+	a.push()
+	if _, err := a.w.Write(eventHead); err != nil {
+		return &gone{err}
+	}
+	for _, p := range safe {
+		if _, err := a.w.Write(p); err != nil {
+			return &gone{err}
+		}
+	}
+	return a.finishEvent()
+}
+
+// lineSafe makes a message given in parts fit for line framing. A part may end
+// within a value, so they are joined when there is anything to change.
+func lineSafe(parts [][]byte) ([][]byte, error) {
+	for _, p := range parts {
+		if bytes.IndexByte(p, '\n') >= 0 || bytes.IndexByte(p, '\r') >= 0 {
+			out, err := wire.LineSafe(nil, bytes.Join(parts, nil))
+			return [][]byte{out}, err
+		}
+	}
+	return parts, nil
+}
+
+func (a *httpReply) finishEvent() error {
+	if _, err := a.w.Write(eventTail); err != nil {
+		return &gone{err}
+	}
+	if err := a.rc.Flush(); err != nil {
+		return &gone{err}
+	}
+	return nil
+}
+
+func (a *httpReply) event(msg []byte) (bool, error) {
+	if !a.stream || (a.started && !a.events) {
+		return false, nil
+	}
+	a.open()
+	a.push()
+	for _, p := range [...][]byte{eventHead, msg} {
+		if _, err := a.w.Write(p); err != nil {
+			return false, &gone{err}
+		}
+	}
+	return true, a.finishEvent()
+}
+
+func (a *httpReply) begin() (io.Writer, error) {
+	if a.framed() {
+		a.open()
+		if _, err := a.w.Write(eventHead); err != nil {
+			return nil, &gone{err}
+		}
+	} else {
+		a.started = true
+		a.w.Header()["Content-Type"] = jsonType
+		a.push()
+		a.w.WriteHeader(http.StatusOK)
+	}
+	return (*pushing)(a), nil
+}
+
+func (a *httpReply) end() error {
+	if a.events {
+		return a.finishEvent()
+	}
+	return nil
+}
+
+// abort makes net/http cut the connection: a JSON body without its last chunk,
+// an event stream without its final event (DESIGN section 3).
+func (a *httpReply) abort() { panic(http.ErrAbortHandler) }
+
+// pushing writes under a deadline that moves with every write.
+type pushing httpReply
+
+func (p *pushing) Write(b []byte) (int, error) {
+	(*httpReply)(p).push()
+	n, err := p.w.Write(b)
+	if err != nil {
+		return n, &gone{err}
+	}
+	return n, nil
+}
+
+// gone is a client that cannot be written to any more.
+type gone struct{ err error }
+
+func (g *gone) Error() string { return "client gone: " + g.err.Error() }
+func (g *gone) Unwrap() error { return g.err }
+
+// IsGone reports whether err says that the client cannot be written to.
+func IsGone(err error) bool {
+	var g *gone
+	return errors.As(err, &g)
+}
