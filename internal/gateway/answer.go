@@ -1,0 +1,216 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/relay"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// answer relays an upstream's answer to the client.
+func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
+	plan := g.plan(x, v, m, link)
+	if a.Rest != nil && !mcp.NeedsWhole(x.Revision) {
+		return stream(x, a, &plan)
+	}
+	whole, err := hold(a)
+	if err != nil {
+		return err
+	}
+	s := &a.Scan
+	if s.Error.Ok() {
+		return g.upstreamError(x, m, link, s, whole, &plan)
+	}
+	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
+		return err
+	}
+	if shaped, changed, err := project(x, s, whole); err != nil {
+		return fault.Wrap(err, fault.InvalidAnswer, "the result of upstream %q has not the shape that %s promises", m.key, x.Method.Name)
+	} else if changed {
+		whole = shaped
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	out, err := plan.Apply((*buf)[:0], whole)
+	if err != nil {
+		return invalid(m, err)
+	}
+	*buf = out
+	return x.Reply(http.StatusOK, out)
+}
+
+// invalid names the upstream in an error about its message.
+func invalid(m *member, err error) error {
+	return fault.Wrap(err, fault.InvalidAnswer, "upstream %q answered with a malformed message", m.key).
+		WithHint("the call may have run; tell the upstream's owner")
+}
+
+// stream passes a large answer through a window. After its first byte nothing
+// but cutting the connection can tell the client of a failure.
+func stream(x *north.Exchange, a *south.Answer, plan *wire.Plan) error {
+	w, err := x.Begin()
+	if err != nil {
+		return err
+	}
+	if _, err := plan.Rewrite(w, a.Head, a.Rest); err != nil {
+		var re *wire.ReadError
+		if errors.As(err, &re) {
+			return a.Fault(re.Err)
+		}
+		return err
+	}
+	return x.End()
+}
+
+// plan is what is changed in every answer for this client.
+func (g *Gateway) plan(x *north.Exchange, v *server, m *member, link *south.Link) wire.Plan {
+	p := wire.Plan{ID: x.ID(), MapURI: m.mapURI, LineSafe: x.Framed()}
+	if v.tag {
+		p.SetMeta = append(p.SetMeta, wire.Member{Name: mcp.MetaOrigin, Value: m.origin})
+	}
+	if x.Era == mcp.Modern {
+		p.SetMeta = append(p.SetMeta, wire.Member{Name: mcp.MetaServerInfo, Value: g.self[mcp.LatestModern]})
+		p.Default = complete
+		if x.Method.Name == mcp.ResourcesRead {
+			p.Default = completeUncached
+		}
+		return p
+	}
+	p.DropMeta = serverInfo
+	if link.Era == mcp.Modern {
+		p.Drop = modernOnly
+	}
+	p.DropNonObject = structured
+	return p
+}
+
+var (
+	complete         = []wire.Member{{Name: "resultType", Value: []byte(`"complete"`)}}
+	completeUncached = []wire.Member{complete[0], {Name: "ttlMs", Value: []byte(`0`)}, {Name: "cacheScope", Value: []byte(`"private"`)}}
+	serverInfo       = []string{mcp.MetaServerInfo}
+	modernOnly       = []string{"resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"}
+	structured       = []string{"structuredContent"}
+)
+
+// checkResult refuses result types that were not negotiated (checklist 116) and
+// seals the state of a question (DESIGN section 8).
+func (g *Gateway) checkResult(x *north.Exchange, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, plan *wire.Plan) error {
+	if link.Era != mcp.Modern || !s.ResultType.Ok() {
+		return nil
+	}
+	kind, err := wire.String(s.ResultType.Of(s.Raw))
+	if err == nil && kind == "complete" {
+		return nil
+	}
+	if err != nil || kind != "input_required" || x.Era != mcp.Modern || (!s.InputRequests.Ok() && !s.RequestState.Ok()) {
+		return fault.New(fault.InvalidAnswer, "upstream %q answered with a result of type %s, which was not offered to it", m.key, s.ResultType.Of(s.Raw)).
+			WithHint("tell the upstream's owner")
+	}
+	plan.Default = nil // no caching hints on a question (checklist 42)
+	if !s.RequestState.Ok() {
+		return nil
+	}
+	state, err := wire.String(s.RequestState.Of(s.Raw))
+	if err != nil || len(state) > relay.MaxState {
+		return fault.New(fault.InvalidAnswer, "upstream %q sent a requestState that is no string or larger than %d bytes", m.key, relay.MaxState)
+	}
+	o := outbound{g: g, x: x, v: g.servers[x.Server], t: t, name: x.Msg.Name}
+	if x.Method.Header == mcp.FromURI {
+		o.name = x.Msg.URI
+	}
+	plan.Set = append(plan.Set, wire.Member{Name: "requestState", Value: wire.AppendString(nil, g.sealer.Seal(state, o.binding()))})
+	return nil
+}
+
+// project shapes a result's content for a legacy client (checklist 6.5).
+func project(x *north.Exchange, s *wire.Answer, whole []byte) (shaped []byte, changed bool, err error) {
+	if x.Era != mcp.Legacy {
+		return whole, false, nil
+	}
+	sc := s.StructuredContent.Of(whole)
+	if !mcp.NeedsWhole(x.Revision) && (len(sc) == 0 || sc[0] == '{') && x.Revision == mcp.LatestLegacy {
+		return whole, false, nil
+	}
+	result, err := mcp.ProjectResult(x.Method.Name, x.Revision, nil, s.Result.Of(whole))
+	if err != nil {
+		return nil, false, err
+	}
+	return wire.Splice(nil, whole, wire.Edit{Span: s.Result, With: result}), true, nil
+}
+
+// upstreamError passes an upstream's own error on, with the few codes that an
+// era forbids turned into the ones it has (checklist section 9, T57, T62).
+func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
+	status := http.StatusOK
+	code := fault.Code(s.ErrorCode)
+	switch {
+	case link.Era == mcp.Modern && (code == fault.HeaderMismatch || code == fault.UnsupportedVersion):
+		return &staleError{code: code}
+	case x.Era == mcp.Modern && code == fault.MethodNotFound:
+		status = http.StatusNotFound
+	case x.Era == mcp.Modern && code == fault.MissingCapability && link.Era == mcp.Modern:
+		status = http.StatusBadRequest
+	case x.Era == mcp.Modern && code == fault.ResourceNotFound:
+		return g.recode(x, s, whole, fault.InvalidParams)
+	case x.Era == mcp.Legacy && code == fault.InvalidParams && x.Method.Name == mcp.ResourcesRead && link.Era == mcp.Modern && has2(s.ErrorData.Of(whole), "uri"):
+		return g.recode(x, s, whole, fault.ResourceNotFound)
+	case x.Era == mcp.Modern && code == urlElicitation, x.Era == mcp.Legacy && code == urlElicitation && x.Revision < mcp.V20251125:
+		return fault.New(fault.InvalidAnswer, "upstream %q asks for an interaction at a URL, which cannot be passed on", m.key).
+			WithHint("use a client that upstream supports directly")
+	case x.Era == mcp.Legacy && code == fault.MissingCapability:
+		return g.lacking(x, m)
+	}
+	if !s.ID.Ok() || string(s.ID.Of(whole)) == "null" {
+		return x.Reply(status, []byte(`{"jsonrpc":"2.0","id":`), x.ID(), []byte(`,"error":`), s.Error.Of(whole), []byte(`}`))
+	}
+	out, err := plan.Apply(nil, whole)
+	if err != nil {
+		return invalid(m, err)
+	}
+	return x.Reply(status, out)
+}
+
+// urlElicitation is URLElicitationRequired of 2025-11-25.
+const urlElicitation fault.Code = -32042
+
+// recode relays an error of the upstream under the code of the client's era;
+// a modern client also learns the URI (checklist 47).
+func (g *Gateway) recode(x *north.Exchange, s *wire.Answer, whole []byte, code fault.Code) error {
+	text, err := wire.String(s.ErrorMessage.Of(whole))
+	if err != nil {
+		text = "resource not found"
+	}
+	e := fault.New(code, "%s", text)
+	if uri := x.Msg.URI.Of(x.Msg.Raw); len(uri) > 0 {
+		e = e.WithData(append(append([]byte(`{"uri":`), uri...), '}'))
+	}
+	return e
+}
+
+// lacking tells a legacy client that its call needs what this client cannot do;
+// it has no code for that (checklist 6.3).
+func (g *Gateway) lacking(x *north.Exchange, m *member) error {
+	text := "upstream \"" + m.key + "\" needs a capability that this client did not declare"
+	if x.Method.Name != mcp.ToolsCall {
+		return fault.New(fault.Internal, "%s", text)
+	}
+	result := append([]byte(`{"isError":true,"content":[{"type":"text","text":`), wire.AppendString(nil, text)...)
+	return x.Result(append(result, `}]}`...))
+}
+
+func has2(obj []byte, name string) (yes bool) {
+	if len(obj) == 0 || obj[0] != '{' {
+		return false
+	}
+	err := wire.Members(obj, func(n, _ []byte) bool {
+		yes = yes || string(n) == name
+		return true
+	})
+	return yes && err == nil
+}

@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// call is a request about one target: tools/call, prompts/get, resources/read.
+func (g *Gateway) call(ctx context.Context, x *north.Exchange, v *server) error {
+	m := &x.Msg
+	span, param := m.Name, "name"
+	if x.Method.Header == mcp.FromURI {
+		span, param = m.URI, "uri"
+	}
+	id, err := wire.String(span.Of(m.Raw))
+	if err != nil {
+		return fault.New(fault.InvalidParams, "params.%s is missing or not a string", param)
+	}
+	t, err := v.catalog.Resolve(ctx, g.scope(x), x.Method.Kind, id)
+	if err != nil {
+		return notFound(x, id, err)
+	}
+	return g.forward(ctx, x, v, &t, span)
+}
+
+// notFound gives an unknown resource the code and data of the client's era
+// (checklist 47, 99); it is the same for one that is hidden.
+func notFound(x *north.Exchange, id string, err error) error {
+	f := fault.From(err)
+	if x.Method.Name != mcp.ResourcesRead || f.Code != fault.InvalidParams {
+		return err
+	}
+	data := append([]byte(`{"uri":`), wire.AppendString(nil, id)...)
+	data = append(data, '}')
+	if x.Era == mcp.Legacy {
+		return fault.New(fault.ResourceNotFound, "%s", f.Message).WithData(data)
+	}
+	return f.WithData(data)
+}
+
+// forward sends a request to its target and relays the answer. name is the
+// span of the identifier that the target's own takes the place of.
+//
+// An upstream that refuses our version or our headers has changed since it was
+// last looked at: that is ours to mend, once, and never the client's to see
+// (checklist T62). Such a refusal says that nothing ran.
+func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
+	if x.Era == mcp.Modern && len(t.Params) > 0 {
+		if err := checkParams(x, t.Params); err != nil {
+			return err
+		}
+	}
+	for try := 0; ; try++ {
+		err := g.attempt(ctx, x, v, t, name)
+		var stale *staleError
+		if !errors.As(err, &stale) {
+			return err
+		}
+		if try > 0 {
+			return fault.Wrap(err, fault.InvalidAnswer, "upstream %q refuses the gateway's own headers with code %d", t.Upstream, int(stale.code)).
+				WithHint("tell the upstream's owner")
+		}
+		m := v.byKey[t.Upstream]
+		if stale.code == fault.UnsupportedVersion {
+			m.south.Forget()
+			continue
+		}
+		v.catalog.Invalidate(t.Upstream, t.Kind, false)
+		if err := v.catalog.Refresh(ctx, g.scope(x), t.Kind, t.Upstream); err != nil {
+			return err
+		}
+		if *t, err = v.catalog.Resolve(ctx, g.scope(x), t.Kind, t.Exposed); err != nil {
+			return err
+		}
+	}
+}
+
+// staleError is an upstream's refusal of what the gateway added by itself.
+type staleError struct{ code fault.Code }
+
+func (s *staleError) Error() string {
+	return "the upstream refused the gateway's headers: " + s.code.Name()
+}
+
+func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
+	m := v.byKey[t.Upstream]
+	north := ""
+	if x.Session != nil {
+		north = x.Session.ID
+	}
+	link, err := m.south.Link(ctx, sessionKey(v, x.Principal.Key, north))
+	if err != nil {
+		return err
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	c := &outbound{g: g, x: x, v: v, t: t, link: link, name: name}
+	if err := c.build((*buf)[:0]); err != nil {
+		return err
+	}
+	*buf = c.body
+	r := south.Request{Method: x.Method.Name, ID: c.id, Body: c.body, Safe: x.Method.Safe, Params: c.params}
+	if link.Era == mcp.Modern {
+		r.Name = c.headerName()
+	} else if x.Session != nil {
+		r.Level = x.Session.LogLevel
+	}
+	if c.listens() {
+		r.OnEvent = c.event
+	}
+	a, err := link.Send(ctx, &r)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return g.answer(x, v, m, t, link, a)
+}

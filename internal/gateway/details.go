@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// UpstreamStatus is how one upstream stands, for operators.
+type UpstreamStatus struct {
+	Key         string     `json:"key"`
+	URL         string     `json:"url"`
+	Owner       string     `json:"owner,omitempty"`
+	State       string     `json:"state"` // up, down or connecting
+	Era         string     `json:"era"`
+	Revision    string     `json:"revision,omitempty"`
+	Breaker     string     `json:"breaker"`
+	Sessions    int        `json:"sessions"`
+	InFlight    int        `json:"in_flight"`
+	LastError   string     `json:"last_error,omitempty"`
+	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
+}
+
+// Status is the answer of /ready with details.
+type Status struct {
+	Ready     bool             `json:"ready"`
+	Reason    string           `json:"reason,omitempty"`
+	Sessions  int              `json:"sessions"`
+	Upstreams []UpstreamStatus `json:"upstreams"`
+}
+
+// Status tells operators how the gateway and each upstream stand. It holds
+// addresses and error texts, and is not for clients.
+func (g *Gateway) Status(r *http.Request) Status {
+	s := Status{Ready: true, Upstreams: []UpstreamStatus{}}
+	if err := g.Ready(); err != nil {
+		s.Ready, s.Reason = false, err.Error()
+	}
+	s.Sessions, _ = g.sessions.Len(r.Context()) // memory never fails
+	for _, key := range g.doc.UpstreamKeys() {
+		u := g.upstreams[key].State()
+		c := g.doc.Upstreams[key]
+		st := UpstreamStatus{
+			Key: key, URL: c.DisplayURL(), Owner: c.Owner, State: u.State, Era: u.Era, Revision: u.Revision,
+			Breaker: u.Breaker, Sessions: u.Sessions, InFlight: u.InFlight, LastError: u.LastError,
+		}
+		if u.LastError != "" {
+			st.LastErrorAt = &u.LastErrorAt
+		}
+		s.Upstreams = append(s.Upstreams, st)
+	}
+	return s
+}
+
+// Details serves Status as JSON: 200 when ready, else 503.
+func (g *Gateway) Details() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := g.Status(r)
+		w.Header().Set("Content-Type", "application/json")
+		if !s.Ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(s); err != nil {
+			g.log.Debug("details not written", "error", err)
+		}
+	})
+}

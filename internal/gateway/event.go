@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"bytes"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// listens reports whether anything that arrives before the answer is for the
+// client: progress when it gave a token, log messages when it set a level.
+func (o *outbound) listens() bool { return o.token || o.level() != "" }
+
+// level is the lowest log level that this request wants, or "".
+func (o *outbound) level() string {
+	if o.x.Session != nil {
+		return o.x.Session.LogLevel
+	}
+	m := &o.x.Msg
+	s, err := wire.String(m.MetaLogLevel.Of(m.Raw))
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// event relays one notification of the call, in its place before the answer.
+// What this request did not ask for is dropped (checklist 62, 63, T30).
+func (o *outbound) event(s *wire.Answer) error {
+	method, err := wire.String(s.Method.Of(s.Raw))
+	if err != nil {
+		return nil //nolint:nilerr // a notification without a name is for nobody
+	}
+	var out []byte
+	switch method {
+	case mcp.Progress:
+		if !o.token || !bytes.Equal(s.ProgressToken.Of(s.Raw), o.id) {
+			return nil
+		}
+		m := &o.x.Msg
+		out = wire.Splice(nil, s.Raw, wire.Edit{Span: s.ProgressToken, With: m.ProgressToken.Of(m.Raw)})
+	case mcp.LogMessage:
+		if !atLeast(at(s.Params.Of(s.Raw), levelPath), o.level()) {
+			return nil
+		}
+		out = append([]byte(nil), s.Raw...)
+	default:
+		return nil
+	}
+	safe, err := wire.LineSafe(nil, out)
+	if err != nil {
+		return nil //nolint:nilerr // it cannot be framed; the call itself goes on
+	}
+	_, err = o.x.Event(safe)
+	return err
+}
+
+var levelPath = []string{"level"}
+
+// atLeast reports whether a raw level is as severe as the wanted one.
+func atLeast(raw []byte, want string) bool {
+	have, err := wire.String(raw)
+	if err != nil || want == "" {
+		return false
+	}
+	rank := func(s string) int {
+		for i, l := range mcp.LogLevels {
+			if l == s {
+				return i
+			}
+		}
+		return -1
+	}
+	return rank(have) >= 0 && rank(have) >= rank(want)
+}

@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-mcp/penstock/config"
+	"github.com/penstock-mcp/penstock/internal/auth"
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/relay"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/store"
+	"github.com/penstock-mcp/penstock/internal/store/memory"
+)
+
+// Gateway joins the rooms for one configuration document. It is safe for
+// concurrent use between New and Close.
+type Gateway struct {
+	doc       *config.Document
+	log       *slog.Logger
+	upstreams map[string]*south.Upstream
+	servers   map[string]*server
+	sessions  store.Sessions
+	sealer    *relay.Sealer
+	handler   *north.Handler
+	principal *north.Principal
+	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
+	caps      capsCache
+	draining  atomic.Bool
+}
+
+// server is one virtual server.
+type server struct {
+	name     string
+	doc      *config.Server
+	catalog  *catalog.Server
+	members  []*member // by key
+	byKey    map[string]*member
+	tag      bool // put the origin tag into results
+	mapsURIs bool
+}
+
+// member is an upstream as one virtual server sees it, with what does not
+// change from call to call.
+type member struct {
+	key    string
+	south  *south.Upstream
+	origin []byte // the origin tag, raw JSON
+	mapURI func(dst []byte, uri string) ([]byte, bool)
+}
+
+// Version is the gateway's own version, as clients and upstreams see it.
+type Version struct{ Name, Version string }
+
+// New builds a gateway from a complete document. It opens nothing; Run does.
+func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, error) {
+	g := &Gateway{
+		doc: doc, log: log,
+		upstreams: map[string]*south.Upstream{},
+		servers:   map[string]*server{},
+		self:      implementations(version),
+	}
+	keys, err := deriveKeys(doc.Keys)
+	if err != nil {
+		return nil, err
+	}
+	if g.sealer, err = relay.NewSealer(keys.ring, 30*time.Minute, time.Now); err != nil {
+		return nil, err
+	}
+	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
+	if bool(doc.AllowAnonymous) && !loopback(doc.Listen) {
+		g.principal = &north.Principal{Key: auth.Key(auth.IssuerAnonymous, "", "anonymous"), Name: "anonymous"}
+	}
+	for _, key := range doc.UpstreamKeys() {
+		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], log)
+		if err != nil {
+			return nil, err
+		}
+		g.upstreams[key] = u
+	}
+	paths := map[string]string{}
+	for _, name := range doc.ServerNames() {
+		s, err := g.newServer(doc.Servers[name], keys.cursor)
+		if err != nil {
+			return nil, err
+		}
+		g.servers[name] = s
+		paths[name] = doc.Servers[name].Path
+	}
+	l := doc.Limits
+	g.sessions = memory.NewSessions(l.Sessions, l.SessionsPerPrincipal, time.Duration(l.IdleSession), time.Now)
+	opts := north.Options{
+		Servers: paths, RequestBytes: int64(l.RequestBytes), InFlight: l.InFlightPerPrincipal,
+		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
+		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
+	}
+	if loopback(doc.Listen) && doc.Observe.Listen == "" {
+		opts.Details = g.Details()
+	}
+	g.handler = north.New(opts, g, g.sessions)
+	return g, nil
+}
+
+// Handler serves every virtual server, /health and /ready.
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+// Run connects the upstreams and keeps them known until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, u := range g.upstreams {
+		wg.Go(func() { u.Run(ctx) })
+	}
+	wg.Go(func() { g.sweep(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// sweep ends idle northern sessions.
+func (g *Gateway) sweep(ctx context.Context) {
+	t := time.NewTicker(min(time.Minute, max(time.Duration(g.doc.Limits.IdleSession)/4, time.Second)))
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
+				g.log.Error("idle sessions not swept", "error", err)
+			}
+		}
+	}
+}
+
+// Drain makes Ready fail, so that a load balancer sends no more.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// Close ends sessions and connections at the upstreams, within ctx. Requests in
+// flight must have ended.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.Drain()
+	for _, s := range g.servers {
+		s.catalog.Close()
+	}
+	var wg sync.WaitGroup
+	for _, u := range g.upstreams {
+		wg.Go(func() { u.Close(ctx) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// Identify implements north.Gateway.
+func (g *Gateway) Identify(*http.Request) (*north.Principal, error) { return g.principal, nil }
+
+// Ready implements north.Gateway: nil while at least one upstream is known, or
+// while none has been tried yet.
+func (g *Gateway) Ready() error {
+	if g.draining.Load() {
+		return errors.New("shutting down")
+	}
+	down := 0
+	for _, u := range g.upstreams {
+		if u.State().State == "down" {
+			down++
+		}
+	}
+	if down > 0 && down == len(g.upstreams) {
+		return errors.New("no upstream is reachable")
+	}
+	return nil
+}
+
+// Ended implements north.Gateway: the southern sessions that a northern one
+// caused end with it, and no others (DESIGN section 7).
+func (g *Gateway) Ended(s *store.Session) {
+	v := g.servers[s.Server]
+	if v == nil {
+		return
+	}
+	for _, m := range v.members {
+		m.south.EndSession(sessionKey(v, s.Principal, s.ID))
+	}
+}
+
+func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
+	return south.SessionKey{Server: v.name, Principal: principal, North: north}
+}
+
+func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
+	return catalog.Scope{Principal: x.Principal.Key}
+}
+
+// Serve implements north.Gateway.
+func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) error {
+	v := g.servers[x.Server]
+	switch x.Method.Name {
+	case mcp.Discover:
+		result, err := g.Describe(ctx, x.Server, x.Principal, x.Revision)
+		if err != nil {
+			return err
+		}
+		return x.Result(result)
+	case mcp.Ping:
+		return x.Result(empty)
+	case mcp.SetLevel:
+		return g.setLevel(ctx, x)
+	case mcp.Complete:
+		return g.complete(ctx, x, v)
+	}
+	if x.Method.List {
+		return g.list(ctx, x, v)
+	}
+	if x.Method.Header != mcp.NoName {
+		return g.call(ctx, x, v)
+	}
+	return fault.New(fault.MethodNotFound, "method %q is not served", x.Msg.Method)
+}
+
+var empty = []byte(`{}`)

@@ -1,0 +1,321 @@
+package gateway
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/relay"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// outbound is one request on its way to an upstream: the client's own bytes,
+// with the few changes that DESIGN section 3 names.
+type outbound struct {
+	g    *Gateway
+	x    *north.Exchange
+	v    *server
+	t    *catalog.Target
+	link *south.Link
+	name wire.Span // of the identifier in the client's message
+
+	id     []byte // raw JSON-RPC id of ours
+	token  bool   // our id is the progress token, too
+	body   []byte
+	params []south.Param
+	edits  []wire.Edit
+	space  [12]wire.Edit // backs edits
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+
+func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+func putBuffer(b *[]byte) {
+	if cap(*b) <= 128<<10 {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}
+
+// build writes the southern message to dst.
+func (o *outbound) build(dst []byte) error {
+	m := &o.x.Msg
+	o.id = o.link.NextID(make([]byte, 0, 32))
+	o.edits = append(o.space[:0], wire.Edit{Span: m.ID, With: o.id})
+	if o.t.ID != o.exposedInMessage() {
+		o.replace(o.name, wire.AppendString(nil, o.t.ID))
+	}
+	if m.ProgressToken.Ok() {
+		o.token = true
+		o.replace(m.ProgressToken, o.id)
+	}
+	var err error
+	switch {
+	case o.x.Era == mcp.Modern && o.link.Era == mcp.Modern:
+		err = o.modernToModern()
+	case o.x.Era == mcp.Modern:
+		err = o.modernToLegacy()
+	case o.link.Era == mcp.Modern:
+		err = o.legacyToModern()
+	default:
+		err = o.dropTask()
+	}
+	if err != nil {
+		return err
+	}
+	if o.link.Era == mcp.Modern {
+		if err := o.mirror(); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(o.edits, func(a, b wire.Edit) int { return a.Start - b.Start })
+	o.body = wire.Splice(dst, m.Raw, o.edits...)
+	return nil
+}
+
+func (o *outbound) replace(s wire.Span, with []byte) {
+	o.edits = append(o.edits, wire.Edit{Span: s, With: with})
+}
+
+// exposedInMessage is the identifier as the client sent it.
+func (o *outbound) exposedInMessage() string {
+	s, err := wire.String(o.name.Of(o.x.Msg.Raw))
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+func (o *outbound) headerName() string {
+	if o.x.Method.Header == mcp.NoName {
+		return ""
+	}
+	return mcp.EncodeHeader(o.t.ID)
+}
+
+// modernToModern passes the caller's capabilities on, without the tasks
+// extension, whose tasks nobody here could find again in this version; and
+// opens the state of a question that is being answered.
+func (o *outbound) modernToModern() error {
+	m := &o.x.Msg
+	raw := m.MetaCaps.Of(m.Raw)
+	if kept := o.g.caps.filter(raw); len(kept) != len(raw) {
+		o.replace(m.MetaCaps, kept)
+	}
+	if m.RequestState.Ok() {
+		sealed, err := wire.String(m.RequestState.Of(m.Raw))
+		if err == nil {
+			var state string
+			if state, err = o.g.sealer.Open(sealed, o.binding()); err == nil {
+				o.replace(m.RequestState, wire.AppendString(nil, state))
+			}
+		}
+		if err != nil {
+			return fault.Wrap(err, fault.InvalidParams, "params.requestState is not valid for this request").WithHint("call again without it")
+		}
+	}
+	if r := m.InputResponses.Of(m.Raw); r != nil && !validResponses(r) {
+		return fault.New(fault.InvalidParams, "params.inputResponses is not an object of objects")
+	}
+	return nil
+}
+
+func (o *outbound) binding() relay.Binding {
+	return relay.Binding{
+		Principal: o.x.Principal.Key, Server: o.v.name, Method: o.x.Method.Name,
+		Name: o.exposedInMessage(), Upstream: o.t.Upstream,
+	}
+}
+
+func validResponses(raw []byte) bool {
+	if raw[0] != '{' {
+		return false
+	}
+	ok := true
+	err := wire.Members(raw, func(_, v []byte) bool {
+		ok = ok && len(v) > 0 && v[0] == '{'
+		return ok
+	})
+	return ok && err == nil
+}
+
+// modernToLegacy takes out what a legacy upstream does not know.
+func (o *outbound) modernToLegacy() error {
+	m := &o.x.Msg
+	var err error
+	if m.RequestState.Ok() || m.InputResponses.Ok() || m.Task.Ok() {
+		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Params, func(n []byte) bool {
+			return string(n) == "requestState" || string(n) == "inputResponses" || string(n) == "task"
+		})
+	}
+	if err == nil {
+		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
+	}
+	return err
+}
+
+// reserved reports whether a _meta member belongs to one hop (checklist 157).
+func reserved(name []byte) bool {
+	switch string(name) {
+	case mcp.MetaProtocolVersion, mcp.MetaClientCapabilities, mcp.MetaClientInfo, mcp.MetaLogLevel, mcp.MetaServerInfo, mcp.MetaSubscriptionID:
+		return true
+	}
+	return false
+}
+
+// legacyToModern declares, per request, what the session declared once.
+func (o *outbound) legacyToModern() error {
+	m, s := &o.x.Msg, o.x.Session
+	info := s.ClientInfo
+	if info == nil {
+		info = o.g.self[mcp.LatestModern]
+	}
+	add := make([]wire.Member, 0, 4)
+	add = append(add,
+		wire.Member{Name: mcp.MetaProtocolVersion, Value: modernVersion},
+		wire.Member{Name: mcp.MetaClientInfo, Value: info},
+		wire.Member{Name: mcp.MetaClientCapabilities, Value: mcp.ModernFromLegacy(s.Capabilities, s.Revision)})
+	if s.LogLevel != "" {
+		add = append(add, wire.Member{Name: mcp.MetaLogLevel, Value: wire.AppendString(nil, s.LogLevel)})
+	}
+	if m.Meta.Ok() && m.Meta.Of(m.Raw)[0] == '{' {
+		edits, err := wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
+		if err != nil {
+			return err
+		}
+		if len(edits) > len(o.edits) {
+			// A legacy client that sends modern metadata in part: its _meta is made anew.
+			return o.remake(add)
+		}
+		o.edits = append(o.edits, wire.InsertMembers(m.Raw, m.Meta, add...))
+		return o.dropTask()
+	}
+	if err := o.dropTask(); err != nil {
+		return err
+	}
+	var meta []byte
+	meta = append(meta, '{')
+	for i := range add {
+		if i > 0 {
+			meta = append(meta, ',')
+		}
+		meta = wire.AppendString(meta, add[i].Name)
+		meta = append(meta, ':')
+		meta = append(meta, add[i].Value...)
+	}
+	meta = append(meta, '}')
+	if m.Meta.Ok() {
+		o.replace(m.Meta, meta)
+		return nil
+	}
+	o.edits = append(o.edits, wire.InsertMembers(m.Raw, m.Params, wire.Member{Name: "_meta", Value: meta}))
+	return nil
+}
+
+var modernVersion = []byte(`"` + mcp.LatestModern.String() + `"`)
+
+// remake replaces _meta by the given members and those of the client that are
+// not reserved.
+func (o *outbound) remake(add []wire.Member) error {
+	m := &o.x.Msg
+	meta := []byte{'{'}
+	put := func(name string, value []byte) {
+		if len(meta) > 1 {
+			meta = append(meta, ',')
+		}
+		meta = wire.AppendString(meta, name)
+		meta = append(meta, ':')
+		meta = append(meta, value...)
+	}
+	for i := range add {
+		put(add[i].Name, add[i].Value)
+	}
+	err := wire.Members(m.Meta.Of(m.Raw), func(n, v []byte) bool {
+		if string(n) == mcp.MetaProgressToken {
+			v = o.id
+		}
+		if !reserved(n) {
+			put(string(n), v)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	o.edits = slices.DeleteFunc(o.edits, func(e wire.Edit) bool { return e.Start >= m.Meta.Start && e.End <= m.Meta.End })
+	o.replace(m.Meta, meta)
+	return o.dropTask()
+}
+
+// dropTask takes out params.task: tasks are not offered, so the parameter is
+// ignored (checklist 102).
+func (o *outbound) dropTask() (err error) {
+	m := &o.x.Msg
+	if m.Task.Ok() {
+		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Params, func(n []byte) bool { return string(n) == "task" })
+	}
+	return err
+}
+
+// mirror makes the Mcp-Param headers: those of the tool's annotations from the
+// southern arguments, and unknown ones as the client sent them (checklist 109, 149).
+func (o *outbound) mirror() error {
+	args := o.x.Msg.Arguments.Of(o.x.Msg.Raw)
+	for i := range o.t.Params {
+		p := &o.t.Params[i]
+		value, ok, err := mcp.ParamHeader(at(args, p.Path))
+		if err != nil {
+			return fault.Wrap(err, fault.InvalidParams, "params.arguments.%s cannot go into header %s%s", strings.Join(p.Path, "."), mcp.HeaderParamPrefix, p.Header)
+		}
+		if ok {
+			o.params = append(o.params, south.Param{Name: mcp.HeaderParamPrefix + p.Header, Value: value})
+		}
+	}
+	if o.x.Era != mcp.Modern {
+		return nil
+	}
+	for name, values := range o.x.Header {
+		if !strings.HasPrefix(name, mcp.HeaderParamPrefix) || len(values) != 1 || declared(o.t.Params, name) {
+			continue
+		}
+		o.params = append(o.params, south.Param{Name: name, Value: values[0]})
+	}
+	return nil
+}
+
+func declared(params []catalog.HeaderParam, header string) bool {
+	for i := range params {
+		if strings.EqualFold(header[len(mcp.HeaderParamPrefix):], params[i].Header) {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the raw value at a path of property names, or nil.
+func at(obj []byte, path []string) []byte {
+	for _, name := range path {
+		if len(obj) == 0 || obj[0] != '{' {
+			return nil
+		}
+		var found []byte
+		if err := wire.Members(obj, func(n, v []byte) bool {
+			if string(n) == name {
+				found = v
+				return false
+			}
+			return true
+		}); err != nil {
+			return nil
+		}
+		obj = found
+	}
+	return bytes.TrimSpace(obj)
+}

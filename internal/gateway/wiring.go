@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/penstock-mcp/penstock/config"
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// keys are what seals and authenticates, derived by purpose from one ring.
+type keys struct {
+	ring   [][]byte
+	cursor []byte
+}
+
+func deriveKeys(c config.Keys) (keys, error) {
+	var k keys
+	for _, s := range c.Ring {
+		k.ring = append(k.ring, []byte(s.Reveal()))
+	}
+	if len(k.ring) == 0 {
+		secret := make([]byte, 32)
+		_, _ = rand.Read(secret) // crypto/rand.Read never fails
+		k.ring = [][]byte{secret}
+	}
+	var err error
+	k.cursor, err = hkdf.Key(sha256.New, k.ring[0], nil, "penstock cursor v1", 32)
+	return k, err
+}
+
+func newUpstream(doc *config.Document, c *config.Upstream, self []byte, log *slog.Logger) (*south.Upstream, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("upstreams.%s.url: %w", c.Key, err)
+	}
+	header := http.Header{}
+	for name, value := range c.Headers {
+		header[textproto.CanonicalMIMEHeaderKey(name)] = []string{value.Reveal()}
+	}
+	if !c.Credentials.Bearer.IsZero() {
+		header["Authorization"] = []string{"Bearer " + c.Credentials.Bearer.Reveal()}
+	}
+	if h := c.Credentials.Header; h != nil {
+		header[textproto.CanonicalMIMEHeaderKey(h.Name)] = []string{h.Value.Reveal()}
+	}
+	o := south.Options{
+		Key: c.Key, URL: u, Header: header,
+		Timeout: time.Duration(c.Timeout), ProbeTimeout: max(time.Duration(doc.Limits.ListTimeout), time.Second),
+		MaxConcurrent: c.MaxConcurrent,
+		Failures:      uint32(c.Breaker.Failures), OpenFor: time.Duration(c.Breaker.Open),
+		ResponseBytes: int64(doc.Limits.ResponseBytes), IdleSession: time.Duration(doc.Limits.IdleSession),
+		ClientInfo: self, Log: log,
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Duration(doc.Limits.CallTimeout)
+	}
+	switch c.Era {
+	case "modern":
+		o.Era = mcp.Modern
+	case "legacy":
+		o.Era = mcp.Legacy
+	}
+	if c.TLS != nil {
+		if o.TLS, err = clientTLS(c.TLS); err != nil {
+			return nil, fmt.Errorf("upstreams.%s.tls: %w", c.Key, err)
+		}
+	}
+	if !c.Proxy.IsZero() {
+		if o.Proxy, err = url.Parse(c.Proxy.Reveal()); err != nil {
+			return nil, fmt.Errorf("upstreams.%s.proxy: not a URL", c.Key) // the cause could hold its password
+		}
+	}
+	return south.New(o), nil
+}
+
+func clientTLS(c *config.ClientTLS) (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca: %s holds no certificate in PEM", c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("cert: %w", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error) {
+	v := &server{name: c.Name, doc: c, tag: bool(c.OriginTag), byKey: map[string]*member{}}
+	o := catalog.Options{
+		Name: c.Name, Separator: c.Separator, Aliases: map[string]catalog.Alias{},
+		PageSize: c.PageSize, MaxItems: g.doc.Limits.ListItems,
+		ListTimeout: time.Duration(g.doc.Limits.ListTimeout), CacheBytes: int64(g.doc.Limits.CacheBytes),
+		CursorKey: cursorKey, Project: mcp.ProjectItem, Log: g.log,
+	}
+	switch c.Naming {
+	case config.NamingPrefixed:
+		o.Naming = catalog.Prefixed
+	case config.NamingPassthrough:
+		o.Naming = catalog.Passthrough
+	}
+	for name, a := range c.Aliases {
+		o.Aliases[name] = catalog.Alias{Upstream: a.Upstream, Tool: a.Tool}
+	}
+	o.Expose[mcp.Tools] = expose(c.Expose.Tools)
+	o.Expose[mcp.Prompts] = expose(c.Expose.Prompts)
+	o.Expose[mcp.Resources] = expose(c.Expose.Resources)
+	o.Expose[mcp.Templates] = o.Expose[mcp.Resources]
+	for _, key := range c.Upstreams {
+		u := g.doc.Upstreams[key]
+		ns := u.Namespace
+		if ns == "" {
+			ns = key
+		}
+		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
+		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key)}
+		v.members = append(v.members, m)
+		v.byKey[key] = m
+	}
+	var err error
+	if v.catalog, err = catalog.New(o, &fetcher{g: g, v: v}); err != nil {
+		return nil, err
+	}
+	if o.Naming != catalog.Passthrough {
+		for _, m := range v.members {
+			m.mapURI = func(dst []byte, uri string) ([]byte, bool) {
+				v.catalog.Remember(m.key, uri)
+				return v.catalog.ExposeURI(m.key, dst, uri)
+			}
+		}
+	}
+	return v, nil
+}
+
+func expose(f config.Filter) catalog.Expose {
+	var e catalog.Expose
+	for _, g := range f.Allow {
+		e.Allow = append(e.Allow, g.String())
+	}
+	for _, g := range f.Deny {
+		e.Deny = append(e.Deny, g.String())
+	}
+	return e
+}
+
+// loopback reports whether an address can be reached from this machine alone.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
