@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-mcp/penstock/config"
+	"github.com/penstock-mcp/penstock/internal/gateway"
+)
+
+type explainFlags struct{ server, as, config, admin, pin string }
+
+func newExplainCommand() *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain NAME",
+		Short: "Tell where a tool, prompt or URI goes, and why",
+		Long:  "Ask the running gateway where a tool, prompt, resource or template of that name goes, and why.\nIt is reached through its admin socket, whose address serve and demo print.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.pin != "":
+				return &usageError{errors.New("--pin is not available in this version")}
+			case f.as != "":
+				return &usageError{errors.New("--as is not available in this version: there is no policy yet")}
+			case len(args) != 1:
+				return &usageError{fmt.Errorf("explain takes one NAME, %d were given", len(args))}
+			}
+			return f.run(cmd.OutOrStdout(), args[0])
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.server, "server", "", "only this virtual `SERVER`")
+	fl.StringVar(&f.as, "as", "", "judge for this `SUBJECT` (not available in this version)")
+	fl.StringVar(&f.config, "config", "", "configuration `FILE` of the running gateway, to find its admin socket")
+	fl.StringVar(&f.admin, "admin", "", "`ADDR` of the admin socket, unix:PATH")
+	fl.StringVar(&f.pin, "pin", "", "capability digest of an `UPSTREAM` (not available in this version)")
+	return cmd
+}
+
+// socket finds the admin socket of the gateway that is asked.
+func (f *explainFlags) socket() (string, error) {
+	if f.admin != "" {
+		path, ok := strings.CutPrefix(f.admin, "unix:")
+		if !ok || path == "" {
+			return "", &usageError{fmt.Errorf("--admin %q is not unix:PATH", f.admin)}
+		}
+		return path, nil
+	}
+	path := f.config
+	if path == "" {
+		path = defaultConfig
+		if _, err := os.Stat(path); err != nil {
+			return "", &usageError{errors.New("which gateway? name its admin socket with --admin unix:PATH (serve and demo print it), or its document with --config")}
+		}
+	}
+	doc, err := config.Load(path)
+	if err != nil {
+		return "", err
+	}
+	if doc.Admin == "" && doc.State.Path() == "" {
+		return "", &usageError{fmt.Errorf("%s does not tell where the admin socket is; name it with --admin unix:PATH", path)}
+	}
+	if doc.Admin == "off" {
+		return "", fmt.Errorf("%s sets admin: off, so the gateway cannot be asked", path)
+	}
+	return adminPath(doc, 0), nil
+}
+
+func (f *explainFlags) run(out io.Writer, name string) error {
+	path, err := f.socket()
+	if err != nil {
+		return err
+	}
+	q := url.Values{"name": {name}}
+	if f.server != "" {
+		q.Set("server", f.server)
+	}
+	resp, err := adminClient(path).Get("http://penstock/explain?" + q.Encode())
+	if err != nil {
+		return fmt.Errorf("no gateway answers at unix:%s: %w; is it running?", path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return fmt.Errorf("answer of the gateway: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(strings.TrimSpace(string(body)))
+	}
+	var all []gateway.Explained
+	if err := json.Unmarshal(body, &all); err != nil {
+		return fmt.Errorf("answer of the gateway: %w", err)
+	}
+	for _, e := range all {
+		printExplained(out, e)
+	}
+	return nil
+}
+
+func printExplained(w io.Writer, e gateway.Explained) {
+	for _, t := range e.Targets {
+		if t.Upstream == "" {
+			fmt.Fprintf(w, "server %s: %q goes nowhere: %s\n", e.Server, e.Name, t.Why)
+			continue
+		}
+		fmt.Fprintf(w, "server %s: %s %q goes to upstream %q as %q\n", e.Server, strings.TrimSuffix(t.Kind, "s"), e.Name, t.Upstream, t.Original)
+		fmt.Fprintf(w, "  rule:    %s (%s)\n", t.Rule, t.Why)
+		if t.Exposed != "" && t.Exposed != e.Name {
+			fmt.Fprintf(w, "  listed:  %s\n", t.Exposed)
+		}
+		if len(t.Names) > 0 {
+			fmt.Fprintf(w, "  names:   %s\n", strings.Join(t.Names, ", "))
+		}
+		if t.Hidden {
+			fmt.Fprintln(w, "  hidden:  by expose; clients are told that it does not exist")
+		}
+		if t.Error != "" {
+			fmt.Fprintf(w, "  error:   %s\n", t.Error)
+		}
+	}
+	for _, c := range e.Collisions {
+		fmt.Fprintf(w, "  collision: %s %q is %s; %s is listed as %q\n", strings.TrimSuffix(c.Kind, "s"), c.Name, c.Winner, c.Loser, c.Exposed)
+	}
+}

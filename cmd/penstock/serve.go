@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-mcp/penstock/config"
+)
+
+// defaultConfig is used when it exists and no other file is named.
+const defaultConfig = "penstock.yaml"
+
+type serveFlags struct {
+	config, listen, state string
+	upstreams             []string
+	level, format         string
+}
+
+func newServeCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the gateway",
+		Example: `  penstock serve --upstream time=http://127.0.0.1:3000/mcp
+  penstock serve --config penstock.yaml`,
+		Args: asUsage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(cmd.ErrOrStderr(), f.level, f.format)
+			if err != nil {
+				return &usageError{err}
+			}
+			doc, err := f.document()
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), doc, log, cmd.ErrOrStderr(), nil)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "configuration `FILE` (default ./"+defaultConfig+" if it exists)")
+	fl.StringVar(&f.listen, "listen", "", "`ADDR` to listen on, over the document's")
+	fl.StringVar(&f.state, "state", "", "`URL` of the store, over the document's")
+	fl.StringArrayVar(&f.upstreams, "upstream", nil, "an upstream as `NAME=URL`; may be repeated")
+	fl.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+	fl.StringVar(&f.format, "log-format", "text", "text or json")
+	return cmd
+}
+
+// document is what the flags and the file say together.
+func (f *serveFlags) document() (*config.Document, error) {
+	doc, err := f.base()
+	if err != nil {
+		return nil, err
+	}
+	if f.listen != "" {
+		if err := config.CheckListen(f.listen, bool(doc.AllowAnonymous)); err != nil {
+			return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
+		}
+		doc.Listen = f.listen
+	}
+	if f.state != "" {
+		if doc.State, err = config.ParseStore(f.state); err != nil {
+			return nil, fmt.Errorf("--state: %w", err)
+		}
+	}
+	return doc, nil
+}
+
+func (f *serveFlags) base() (*config.Document, error) {
+	path := f.config
+	if path == "" {
+		switch _, err := os.Stat(defaultConfig); {
+		case err == nil && len(f.upstreams) == 0:
+			path = defaultConfig
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if path == "" {
+		if len(f.upstreams) == 0 {
+			return nil, &usageError{errors.New("nothing to serve: there is no ./" + defaultConfig + "; name a file with --config, or an upstream with --upstream NAME=URL, or write a starter with penstock init")}
+		}
+		return config.FromUpstreams(f.upstreams)
+	}
+	doc, err := config.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.upstreams) > 0 {
+		if err := doc.AddUpstreams(f.upstreams); err != nil {
+			return nil, err
+		}
+	}
+	return doc, nil
+}
+
+func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	switch level {
+	case "debug", "info", "warn", "error":
+		if err := l.UnmarshalText([]byte(level)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
+	}
+	o := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q is neither text nor json", format)
+}
+
+// serve runs the gateway until ctx ends, then drains. started, when not nil, is
+// called once connections are accepted.
+func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr io.Writer, started func(base string)) error {
+	r, err := newRunning(ctx, doc, log)
+	if err != nil {
+		return err
+	}
+	for _, w := range doc.Warnings {
+		log.Warn("configuration", "warning", w.Error())
+	}
+	r.start(ctx)
+	for _, name := range doc.ServerNames() {
+		fmt.Fprintf(stderr, "penstock: listening on %s%s\n", r.base, doc.Servers[name].Path)
+	}
+	if r.admin != nil {
+		fmt.Fprintf(stderr, "penstock: admin on %s\n", r.admin.address())
+	}
+	if r.observe != nil {
+		fmt.Fprintf(stderr, "penstock: observe on http://%s/ready\n", r.observe.Addr())
+	}
+	if doc.State.Engine() != config.EngineMemory {
+		fmt.Fprintf(stderr, "penstock: state is kept in memory in this version and does not survive a restart (%s is not opened)\n", strings.TrimSpace(doc.State.String()))
+	}
+	if started != nil {
+		started(r.base)
+	}
+	return r.wait(ctx)
+}
