@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 )
@@ -55,7 +56,7 @@ func (s *skipper) brackets(b []byte, i int) (end int, done bool) {
 	if s.str {
 		inside = tops
 	}
-	for ; i+8 <= len(b); i += 8 {
+	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
 		q := zeroBytes(w ^ quotes)
 		slant := zeroBytes(w ^ slants)
@@ -68,8 +69,15 @@ func (s *skipper) brackets(b []byte, i int) (end int, done bool) {
 			}
 			q &^= hidden
 		}
-		if q == 0 && inside != 0 && !s.lines {
-			continue // amid a long string
+		if q == 0 && inside != 0 { // amid a long string, where no bracket counts
+			end, esc, ok := stringEnd(b, i+8, carry != 0)
+			s.bad = s.bad || s.lines && hasEOL(b[i:end])
+			if !ok {
+				s.esc, s.str = esc, true
+				return end, false
+			}
+			i, carry, inside = end, 0, 0
+			continue
 		}
 		in := q ^ q<<8 // a byte lies in a string behind an odd number of quotes
 		in ^= in << 16
@@ -84,6 +92,7 @@ func (s *skipper) brackets(b []byte, i int) (end int, done bool) {
 		closes := zeroBytes((w|fives)^unbraces) &^ in
 		if n := bits.OnesCount64(closes); s.depth > n {
 			s.depth += bits.OnesCount64(opens) - n
+			i += 8
 			continue
 		}
 		for m := opens | closes; m != 0; m &= m - 1 {
@@ -93,6 +102,7 @@ func (s *skipper) brackets(b []byte, i int) (end int, done bool) {
 				return i + bits.TrailingZeros64(m)>>3 + 1, true
 			}
 		}
+		i += 8
 	}
 	s.esc, s.str = carry != 0, inside != 0
 	return s.bracketsTail(b, i)
@@ -135,20 +145,29 @@ const (
 // zeroBytes sets the top bit of each byte of x that is zero, exactly.
 func zeroBytes(x uint64) uint64 { return ^((x&low7 + low7) | x | low7) }
 
+// calm is after how many bytes without a quote stringEnd looks for the next
+// one by IndexByte, which is far faster on plain text and far slower on text
+// full of quotes.
+const calm = 64
+
 // stringEnd returns the offset behind the quote that ends the string b[i] lies
 // in, or false and whether the last byte escapes the one that will follow.
 //
 // It reads eight bytes at a time and takes the bytes that a backslash escapes
-// out of the quotes found, so text dense with `\"` costs about what plain text does.
+// out of the quotes found, so text dense with `\"` costs about what plain text
+// does. Where no quote was seen for a while, it jumps to the next one.
 func stringEnd(b []byte, i int, escaped bool) (end int, esc, ok bool) {
 	var carry uint64
 	if escaped {
 		carry = 0x80
 	}
-	for i+8 <= len(b) {
+	for leap := i + calm; i+8 <= len(b); {
 		w := binary.LittleEndian.Uint64(b[i:])
-		q := zeroBytes(w ^ quotes)
-		s := zeroBytes(w ^ slants)
+		x := w ^ quotes
+		raw := ^((x&low7 + low7) | x | low7)
+		x = w ^ slants
+		s := ^((x&low7 + low7) | x | low7)
+		q := raw
 		if s|carry != 0 {
 			hidden := s<<8 | carry
 			if s&hidden == 0 {
@@ -162,6 +181,22 @@ func stringEnd(b []byte, i int, escaped bool) (end int, esc, ok bool) {
 			return i + bits.TrailingZeros64(q)>>3 + 1, false, true
 		}
 		i += 8
+		if raw != 0 {
+			leap = i + calm
+			continue
+		}
+		if i < leap {
+			continue
+		}
+		j := bytes.IndexByte(b[i:], '"')
+		if j < 0 {
+			return len(b), escapes(b[i:], carry != 0), false
+		}
+		if !escapes(b[i:i+j], carry != 0) {
+			return i + j + 1, false, true
+		}
+		i += j + 1
+		carry, leap = 0, i+calm
 	}
 	escaped = carry != 0
 	for ; i < len(b); i++ {
@@ -175,6 +210,19 @@ func stringEnd(b []byte, i int, escaped bool) (end int, esc, ok bool) {
 		}
 	}
 	return len(b), escaped, false
+}
+
+// escapes reports whether the byte that follows b, a part of a string without
+// quotes, is escaped. first says that b's own first byte is.
+func escapes(b []byte, first bool) bool {
+	n := 0
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	if n == len(b) && first {
+		n++ // the run began before b
+	}
+	return n%2 == 1
 }
 
 // hiddenBytes is the slow half of stringEnd, for backslashes that follow each
