@@ -100,7 +100,12 @@ func (h *Handler) initialize(ctx context.Context, x *Exchange) error {
 	if info := m.ClientInfo.Of(m.Raw); isObject(info) {
 		s.ClientInfo = append([]byte(nil), info...)
 	}
-	switch err := h.sessions.Create(ctx, s); {
+	evicted, err := h.sessions.Create(ctx, s)
+	if evicted != nil {
+		h.gw.Ended(evicted)
+		h.o.Log.Info("idle session made room for another of its caller", "principal", x.Principal.Name)
+	}
+	switch {
 	case errors.Is(err, store.ErrFull):
 		return fault.Wrap(err, fault.AtCapacity, "no more sessions are kept here").WithHint("try again later, or raise limits.sessions")
 	case errors.Is(err, store.ErrFullFor):

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,7 +16,8 @@ import (
 // Listener is an HTTP server with the bounds of DESIGN section 2, step 1.
 type Listener struct {
 	srv   *http.Server
-	ln    net.Listener
+	bound *patientListener
+	ln    net.Listener // bound, or TLS over it
 	open  atomic.Int64
 	limit int64
 	log   *slog.Logger
@@ -35,7 +37,8 @@ func Listen(ctx context.Context, addr string, h http.Handler, o ListenOptions) (
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	l := &Listener{ln: ln, limit: int64(o.Connections), log: o.Log}
+	l := &Listener{bound: newPatientListener(ln), limit: int64(o.Connections), log: o.Log}
+	l.ln = l.bound
 	l.srv = &http.Server{
 		Handler:           h,
 		MaxHeaderBytes:    o.HeaderBytes,
@@ -46,7 +49,7 @@ func Listen(ctx context.Context, addr string, h http.Handler, o ListenOptions) (
 	}
 	if o.TLS != nil {
 		l.srv.TLSConfig = http2(o.TLS)
-		l.ln = tls.NewListener(ln, l.srv.TLSConfig)
+		l.ln = tls.NewListener(l.bound, l.srv.TLSConfig)
 	}
 	return l, nil
 }
@@ -76,6 +79,11 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
 // Serve accepts until Shutdown.
 func (l *Listener) Serve() error {
+	ctx, stop := context.WithCancel(context.Background())
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { l.bound.sweep(ctx) })
+	defer sweeper.Wait()
+	defer stop()
 	if err := l.srv.Serve(l.ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", l.ln.Addr(), err)
 	}
