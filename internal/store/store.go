@@ -35,8 +35,10 @@ type Session struct {
 
 // Sessions is the repository of legacy sessions. It is safe for concurrent use.
 type Sessions interface {
-	// Create adds a record; ErrFull and ErrFullFor tell which bound holds.
-	Create(ctx context.Context, s *Session) error
+	// Create adds a record; ErrFull and ErrFullFor tell which bound holds. At a
+	// principal's own bound its least recently used idle session makes room and
+	// is returned, for the caller to clean up after.
+	Create(ctx context.Context, s *Session) (evicted *Session, err error)
 	// Get returns a record and notes its use; ErrNotFound when there is none or
 	// it was idle for too long.
 	Get(ctx context.Context, id string) (*Session, error)

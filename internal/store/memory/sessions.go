@@ -24,9 +24,13 @@ type Sessions struct {
 	total  atomic.Int64
 	shard  [shards]shard
 
-	mu   sync.Mutex // guards each
-	each map[[32]byte]int
+	mu   sync.Mutex // guards each; taken before a shard's lock, never after
+	each map[[32]byte]map[*entry]struct{}
 }
+
+// settled is how long a session must have been idle before it can make room
+// for another of its own principal.
+const settled = time.Second
 
 type shard struct {
 	mu   sync.RWMutex // guards byID
@@ -41,7 +45,7 @@ type entry struct {
 // NewSessions returns an empty repository that holds at most max records,
 // maxFor of one principal, each until it was idle for the given time.
 func NewSessions(max, maxFor int, idle time.Duration, now func() time.Time) *Sessions {
-	s := &Sessions{seed: maphash.MakeSeed(), now: now, idle: idle, max: max, maxFor: maxFor, each: map[[32]byte]int{}}
+	s := &Sessions{seed: maphash.MakeSeed(), now: now, idle: idle, max: max, maxFor: maxFor, each: map[[32]byte]map[*entry]struct{}{}}
 	for i := range s.shard {
 		s.shard[i].byID = map[string]*entry{}
 	}
@@ -52,42 +56,73 @@ func (s *Sessions) of(id string) *shard {
 	return &s.shard[maphash.String(s.seed, id)%shards]
 }
 
-// Create implements store.Sessions.
-func (s *Sessions) Create(_ context.Context, r *store.Session) error {
-	if s.total.Add(1) > int64(s.max) {
-		s.total.Add(-1)
-		return store.ErrFull
-	}
-	s.mu.Lock()
-	if s.each[r.Principal] >= s.maxFor {
-		s.mu.Unlock()
-		s.total.Add(-1)
-		return store.ErrFullFor
-	}
-	s.each[r.Principal]++
-	s.mu.Unlock()
+// Create implements store.Sessions. At a principal's bound its least recently
+// used session makes room, for most clients never end theirs.
+func (s *Sessions) Create(_ context.Context, r *store.Session) (evicted *store.Session, err error) {
 	e := &entry{}
 	c := *r
 	e.record.Store(&c)
 	e.lastUsed.Store(s.now().UnixNano())
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := s.each[r.Principal]
+	switch {
+	case len(mine) >= s.maxFor:
+		if evicted = s.evict(mine); evicted == nil {
+			return nil, store.ErrFullFor
+		}
+		mine = s.each[r.Principal]
+	case s.total.Load() >= int64(s.max):
+		return nil, store.ErrFull
+	}
 	h := s.of(r.ID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, taken := h.byID[r.ID]; taken {
-		s.uncount(r.Principal)
-		return store.ErrConflict
+		return evicted, store.ErrConflict
 	}
 	h.byID[r.ID] = e
-	return nil
+	if mine == nil {
+		mine = map[*entry]struct{}{}
+		s.each[r.Principal] = mine
+	}
+	mine[e] = struct{}{}
+	s.total.Add(1)
+	return evicted, nil
 }
 
-func (s *Sessions) uncount(p [32]byte) {
-	s.total.Add(-1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.each[p]--; s.each[p] <= 0 {
-		delete(s.each, p)
+// evict removes the least recently used of a principal's sessions, if it is
+// idle. s.mu must be held.
+func (s *Sessions) evict(mine map[*entry]struct{}) *store.Session {
+	var oldest *entry
+	for e := range mine {
+		if oldest == nil || e.lastUsed.Load() < oldest.lastUsed.Load() {
+			oldest = e
+		}
 	}
+	if oldest == nil || s.now().UnixNano()-oldest.lastUsed.Load() < int64(settled) {
+		return nil
+	}
+	r := oldest.record.Load()
+	h := s.of(r.ID)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.byID, r.ID)
+	s.uncount(oldest)
+	return r
+}
+
+// uncount forgets an entry that was taken out of its shard. s.mu must be held.
+func (s *Sessions) uncount(e *entry) {
+	p := e.record.Load().Principal
+	if mine := s.each[p]; mine != nil {
+		delete(mine, e)
+		if len(mine) == 0 {
+			delete(s.each, p)
+		}
+	}
+	s.total.Add(-1)
 }
 
 func (s *Sessions) find(id string) *entry {
@@ -128,15 +163,17 @@ func (s *Sessions) Update(_ context.Context, r *store.Session) (*store.Session, 
 
 // Delete implements store.Sessions.
 func (s *Sessions) Delete(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	h := s.of(id)
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	e := h.byID[id]
-	delete(h.byID, id)
-	h.mu.Unlock()
 	if e == nil {
 		return store.ErrNotFound
 	}
-	s.uncount(e.record.Load().Principal)
+	delete(h.byID, id)
+	s.uncount(e)
 	return nil
 }
 
@@ -145,18 +182,18 @@ func (s *Sessions) Expire(ctx context.Context, t time.Time) ([]*store.Session, e
 	limit := t.UnixNano()
 	var gone []*store.Session
 	for i := range s.shard {
+		s.mu.Lock()
 		h := &s.shard[i]
 		h.mu.Lock()
 		for id, e := range h.byID {
 			if e.lastUsed.Load() < limit {
 				delete(h.byID, id)
+				s.uncount(e)
 				gone = append(gone, e.record.Load())
 			}
 		}
 		h.mu.Unlock()
-	}
-	for _, r := range gone {
-		s.uncount(r.Principal)
+		s.mu.Unlock()
 	}
 	return gone, ctx.Err()
 }
