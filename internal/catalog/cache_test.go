@@ -59,6 +59,29 @@ func TestAHangingUpstreamCostsOneTimeoutAndIsRetriedBehind(t *testing.T) {
 	})
 }
 
+func TestAWalkThatRunsOutOfTimeServesWhatItGot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {
+			f := newFleet()
+			u := f.up("u", nil)
+			for p := range 10 {
+				u.pages[mcp.Tools] = append(u.pages[mcp.Tools], result(mcp.Tools, fmt.Sprint(p+1), tool(fmt.Sprint("t", p))))
+			}
+			u.delay, u.era = 1400*time.Millisecond, era
+			s := serve(t, f, nil)
+			start := time.Now()
+			l := list(t, s, mcp.Tools)
+			want := []Missing{{Upstream: "u", Reason: "only the first 2 items were listed: no answer within 3s"}}
+			if diff := cmp.Diff(want, l.Missing); diff != "" || l.Count != 2 || time.Since(start) != 3*time.Second {
+				t.Errorf("%s: %d items after %s, missing: %s", era, l.Count, time.Since(start), diff)
+			}
+			if start = time.Now(); list(t, s, mcp.Tools).Count != 2 || time.Since(start) != 0 {
+				t.Errorf("%s: the second list took %s", era, time.Since(start))
+			}
+		}
+	})
+}
+
 func TestTheLastGoodListIsServedMarkedStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -361,14 +361,23 @@ func TestS19ToS25CapabilitiesAreAUnion(t *testing.T) {
 	}{
 		{"S24 nothing is declared", nil, mcp.V20251125, Relay{}, `{}`},
 		{"S24 broken, null and empty ones declare nothing", caps("", "null", "{}", "[1]", `{"tools":null,"prompts":false}`), mcp.V20251125, Relay{}, `{}`},
-		{"S20 disjoint ones are joined", caps(`{"tools":{"listChanged":true}}`, `{"prompts":{}}`, `{"completions":{},"logging":{}}`), mcp.V20250326, Relay{},
-			`{"completions":{},"logging":{},"prompts":{},"tools":{}}`},
-		{"S21 S22 as far as they are relayed", caps(`{"resources":{"subscribe":true}}`, `{"resources":{},"tools":{}}`), mcp.V20251125, Relay{ListChanged: true, Subscribe: true},
-			`{"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`},
+		{
+			"S20 disjoint ones are joined", caps(`{"tools":{"listChanged":true}}`, `{"prompts":{}}`, `{"completions":{},"logging":{}}`), mcp.V20250326,
+			Relay{},
+			`{"completions":{},"logging":{},"prompts":{},"tools":{}}`,
+		},
+		{
+			"S21 S22 as far as they are relayed", caps(`{"resources":{"subscribe":true}}`, `{"resources":{},"tools":{}}`), mcp.V20251125,
+			Relay{ListChanged: true, Subscribe: true},
+			`{"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`,
+		},
 		{"S21 nobody subscribes", caps(`{"resources":{"subscribe":false}}`), mcp.V20251125, Relay{Subscribe: true}, `{"resources":{}}`},
 		{"S25 foreign ones are not copied", caps(`{"experimental":{"x":{}},"tasks":{},"tools":{}}`), mcp.V20260728, Relay{}, `{"tools":{}}`},
-		{"apps for modern clients", caps(`{"extensions":{"io.modelcontextprotocol/ui":{"a":1},"vendor/x":{}}}`), mcp.V20260728, Relay{},
-			`{"extensions":{"io.modelcontextprotocol/ui":{"a":1}}}`},
+		{
+			"apps for modern clients", caps(`{"extensions":{"io.modelcontextprotocol/ui":{"a":1},"vendor/x":{}}}`), mcp.V20260728,
+			Relay{},
+			`{"extensions":{"io.modelcontextprotocol/ui":{"a":1}}}`,
+		},
 		{"no extensions for legacy clients", caps(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), mcp.V20251125, Relay{}, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

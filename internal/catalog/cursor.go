@@ -14,7 +14,7 @@ const (
 	cursorVersion = 1
 	cursorTag     = 16 // bytes of the HMAC-SHA-256 that are kept
 	cursorHead    = 2 + cursorTag
-	cursorPrivate = 0x80 // beside the kind: an earlier page was private
+	cursorPrivate = 0x80     // beside the kind: an earlier page was private
 	maxCursor     = 96 << 10 // characters; a URI is bounded by the request that holds it
 )
 

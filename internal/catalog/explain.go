@@ -53,6 +53,10 @@ func (s *Server) Explain(ctx context.Context, scope Scope, name string) []Explan
 		s.describe(&e, r, name)
 		out = append(out, e)
 	}
+	// A guess by form explains nothing once a list has the name.
+	if known := func(e Explanation) bool { return e.Target.Known }; slices.ContainsFunc(out, known) {
+		out = slices.DeleteFunc(out, func(e Explanation) bool { return !known(e) })
+	}
 	if out == nil {
 		out = []Explanation{{Err: last, Why: "no tool, prompt, resource or template has this name"}}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,7 @@ func (f *fleet) Page(ctx context.Context, upstream string, scope Scope, kind mcp
 	f.calls[upstream+" "+kind.Method()]++
 	f.auth = append(f.auth, scope)
 	u := *f.ups[upstream]
+	u.pages = maps.Clone(u.pages)
 	f.mu.Unlock()
 	if u.hang {
 		<-ctx.Done()
@@ -139,8 +141,10 @@ func serve(t testing.TB, f *fleet, change func(*Options)) *Server {
 	return s
 }
 
-var alice = Scope{Principal: [32]byte{1}}
-var bob = Scope{Principal: [32]byte{2}}
+var (
+	alice = Scope{Principal: [32]byte{1}}
+	bob   = Scope{Principal: [32]byte{2}}
+)
 
 // all walks every page and returns the identifiers listed.
 func all(t testing.TB, s *Server, scope Scope, kind mcp.Kind) []string {

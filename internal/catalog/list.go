@@ -49,7 +49,8 @@ func (s *Server) List(ctx context.Context, scope Scope, kind mcp.Kind, rev mcp.R
 
 // Refresh asks one upstream for its list of a kind again, unless that happened
 // within the last second: for a call that its upstream refused because our
-// picture of its schema is old (checklist 110). Errors are those of ctx; a
+// picture of its schema is old (checklist 110). After Invalidate it asks in any
+// case. Errors are those of ctx; a
 // failure of the upstream shows in what is resolved and listed next.
 func (s *Server) Refresh(ctx context.Context, scope Scope, kind mcp.Kind, upstream string) error {
 	member, ok := s.names.index[upstream]

@@ -68,9 +68,7 @@ func (s *Server) current(ctx context.Context, scope Scope, kind mcp.Kind, walkin
 		sl := &p.merged[kind]
 		if m := sl.cur.Load(); m != nil && m.changed == changed &&
 			(now < m.expires || walking && now-m.made < int64(walkAge)) {
-			if now-p.used.Load() > int64(time.Second) {
-				p.used.Store(now)
-			}
+			p.touch(now)
 			return m, nil
 		}
 		sl.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
@@ -29,6 +30,13 @@ func newPartition(scope Scope, members int) *partition {
 	return &partition{scope: scope, size: members}
 }
 
+// touch notes a use; once a second is exact enough for eviction.
+func (p *partition) touch(now int64) {
+	if now-p.used.Load() > int64(time.Second) {
+		p.used.Store(now)
+	}
+}
+
 // feed returns the scope's own list of a source, made at first use.
 func (p *partition) feed(src *source) *feed {
 	p.mu.Lock()
@@ -48,8 +56,11 @@ func (p *partition) feed(src *source) *feed {
 // request takes a lock that all requests take.
 type partitions struct {
 	shards [32]struct {
-		mu sync.RWMutex // guards by
+		mu sync.RWMutex // guards by, and writes of last
 		by map[Scope]*partition
+		// last is the partition found last: most shards serve one scope for a
+		// while, and even a read lock is a line all cores write to.
+		last atomic.Pointer[partition]
 	}
 	count atomic.Int64
 	evict sync.Mutex // makes one eviction at a time
@@ -57,9 +68,15 @@ type partitions struct {
 
 func (ps *partitions) find(scope *Scope) *partition {
 	shard := &ps.shards[scope.Principal[0]%32]
+	if p := shard.last.Load(); p != nil && p.scope == *scope {
+		return p
+	}
 	shard.mu.RLock()
+	defer shard.mu.RUnlock()
 	p := shard.by[*scope]
-	shard.mu.RUnlock()
+	if p != nil {
+		shard.last.Store(p)
+	}
 	return p
 }
 
@@ -67,7 +84,7 @@ func (ps *partitions) find(scope *Scope) *partition {
 func (s *Server) partition(scope Scope) *partition {
 	now := s.o.Now().UnixNano()
 	if p := s.parts.find(&scope); p != nil {
-		p.used.Store(now)
+		p.touch(now)
 		return p
 	}
 	shard := &s.parts.shards[scope.Principal[0]%32]
@@ -145,6 +162,7 @@ func (s *Server) drop(p *partition) {
 	shard.mu.Lock()
 	if shard.by[p.scope] == p {
 		delete(shard.by, p.scope)
+		shard.last.CompareAndSwap(p, nil)
 		s.parts.count.Add(-1)
 	}
 	shard.mu.Unlock()

@@ -26,15 +26,15 @@ type Server struct {
 	names   *namer
 	aliases []aliasEntry // by name
 
-	sources [mcp.NumKinds][]*source      // by member
-	private [mcp.NumKinds]atomic.Int32   // sources whose lists are not known to be public
-	changed [mcp.NumKinds]atomic.Uint64  // counts what makes merged lists out of date before their time
-	common  *partition                   // merged lists of public contributions alone
-	parts   partitions                   // the others, by scope
-	sets    sets
-	tables  tables
+	sources  [mcp.NumKinds][]*source     // by member
+	private  [mcp.NumKinds]atomic.Int32  // sources whose lists are not known to be public
+	changed  [mcp.NumKinds]atomic.Uint64 // counts what makes merged lists out of date before their time
+	common   *partition                  // merged lists of public contributions alone
+	parts    partitions                  // the others, by scope
+	sets     sets
+	tables   tables
 	rendered rendered
-	memory  memory
+	memory   memory
 
 	ctx  context.Context // of everything that runs behind requests
 	stop context.CancelFunc
@@ -153,25 +153,34 @@ func (s *Server) table(kind mcp.Kind, lists []*itemSet) *table {
 	var digest [sha256.Size]byte
 	h.Sum(digest[:0])
 
-	s.tables.mu.Lock()
-	defer s.tables.mu.Unlock()
-	if t := s.tables.by[digest].Value(); t != nil {
+	t, fresh := s.tables.find(digest, func() *table { return s.build(kind, lists, digest) })
+	if !fresh {
 		return t
 	}
-	t := s.build(kind, lists, digest)
-	if s.tables.by == nil {
-		s.tables.by = make(map[[sha256.Size]byte]weak.Pointer[table])
-	}
-	for d, p := range s.tables.by {
-		if p.Value() == nil {
-			delete(s.tables.by, d)
-		}
-	}
-	s.tables.by[digest] = weak.Make(t)
 	for _, c := range t.collisions {
 		s.report(slog.LevelWarn, "two upstreams offer one identifier", "kind", c.Kind.String(), "name", c.Name,
 			"winner", c.Winner.Upstream, "winner_item", c.Winner.ID, "loser", c.Loser.Upstream, "loser_item", c.Loser.ID,
 			"loser_exposed", c.Exposed)
 	}
 	return t
+}
+
+// find returns the table with this digest; fresh tells that it was built.
+func (ts *tables) find(digest [sha256.Size]byte, build func() *table) (t *table, fresh bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.by[digest].Value(); t != nil {
+		return t, false
+	}
+	t = build()
+	if ts.by == nil {
+		ts.by = make(map[[sha256.Size]byte]weak.Pointer[table])
+	}
+	for d, p := range ts.by {
+		if p.Value() == nil {
+			delete(ts.by, d)
+		}
+	}
+	ts.by[digest] = weak.Make(t)
+	return t, true
 }

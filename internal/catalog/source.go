@@ -186,34 +186,31 @@ func (s *Server) fly(fd *feed, fl *flight) {
 	s.arrived(fd, fl, snap)
 }
 
+// settles is the feed that a walk's outcome belongs to: everybody's where the
+// list is public, else that of the scope it was made for. What came tells.
+func (s *Server) settles(fd *feed, fl *flight, snap *snapshot) *feed {
+	src := fd.src
+	if snap.public && !snap.absent {
+		s.share(src, sharingPublic)
+		return src.common
+	}
+	s.share(src, sharingPrivate)
+	if fd == src.common {
+		return s.partition(fl.scope).feed(src)
+	}
+	return fd
+}
+
 // arrived stores a walk's snapshot where those who may see it look for it.
 func (s *Server) arrived(fd *feed, fl *flight, snap *snapshot) {
 	src := fd.src
-	now := s.o.Now()
 	src.down.Store(nil)
-	target := src.common
-	if snap.absent || !snap.public {
-		if s.share(src, sharingPrivate); fd == src.common {
-			target = s.partition(fl.scope).feed(src)
-		} else {
-			target = fd
-		}
-	} else {
-		s.share(src, sharingPublic)
+	target := s.settles(fd, fl, snap)
+	recovered := s.store(target, fl, snap)
+	if target != fd {
+		recovered = s.vacate(fd) || recovered
 	}
-	recovered := s.store(target, fl, snap, now)
-	if target == fd {
-		s.land(fd, fl)
-	} else {
-		fd.mu.Lock()
-		recovered = recovered || fd.failures > 0
-		fd.failures, fd.why = 0, ""
-		old := fd.snap
-		fd.snap, fd.tried = nil, time.Time{}
-		fd.mu.Unlock()
-		s.hold(old, nil)
-		s.land(fd, fl)
-	}
+	s.land(fd, fl)
 	if recovered {
 		s.changed[src.kind].Add(1)
 	}
@@ -224,20 +221,32 @@ func (s *Server) arrived(fd *feed, fl *flight, snap *snapshot) {
 }
 
 // store keeps a snapshot in a feed; it reports whether that ended a failure.
-func (s *Server) store(fd *feed, fl *flight, snap *snapshot, now time.Time) (recovered bool) {
+func (s *Server) store(fd *feed, fl *flight, snap *snapshot) (recovered bool) {
+	now := s.o.Now()
 	fd.mu.Lock()
-	if fd.gone {
+	if fd.gone || fd.snap != nil && fd.seq > fl.seq { // evicted, or overtaken by a walk for another scope
 		fd.mu.Unlock()
 		return false
 	}
 	old := fd.snap
-	fd.snap, fd.seq = snap, fl.seq
-	fd.expires = now.Add(snap.ttl)
-	fd.tried = now
 	recovered = fd.failures > 0
+	fd.snap, fd.seq, fd.expires, fd.tried = snap, fl.seq, now.Add(snap.ttl), now
 	fd.failures, fd.why, fd.refused = 0, "", false
 	fd.mu.Unlock()
 	s.hold(old, snap)
+	return recovered
+}
+
+// vacate empties a feed whose list turned out to belong elsewhere; it reports
+// whether that ended a failure.
+func (s *Server) vacate(fd *feed) (recovered bool) {
+	fd.mu.Lock()
+	old := fd.snap
+	recovered = fd.failures > 0
+	fd.snap, fd.tried = nil, time.Time{}
+	fd.failures, fd.why, fd.refused = 0, "", false
+	fd.mu.Unlock()
+	s.hold(old, nil)
 	return recovered
 }
 
@@ -256,29 +265,38 @@ func (s *Server) failed(fd *feed, fl *flight, part *snapshot, err error) {
 	why := reason(err, s.o.ListTimeout)
 	code := fault.From(err).Code
 	now := s.o.Now()
-
-	fd.mu.Lock()
-	fd.failures++
-	first := fd.failures == 1
-	fd.why = why
-	fd.refused = code == fault.UpstreamUnavailable
-	kept := part != nil && !fd.gone && (fd.snap == nil || fd.snap.short != "")
-	// A part of a private list must not become everybody's.
-	kept = kept && (fd != fd.src.common || part.public)
-	old := fd.snap
-	if kept {
-		fd.snap, fd.seq, fd.expires = part, fl.seq, now
+	target := fd
+	if part != nil {
+		target = s.settles(fd, fl, part)
 	}
-	wait := backoff(fd.failures)
-	fd.mu.Unlock()
+
+	target.mu.Lock()
+	target.failures++
+	first := target.failures == 1
+	target.tried, target.why = now, why
+	target.refused = code == fault.UpstreamUnavailable
+	kept := part != nil && !target.gone && (target.snap == nil || target.snap.short != "")
+	old := target.snap
+	if kept {
+		target.snap, target.seq, target.expires = part, fl.seq, now
+	}
+	if target != fd {
+		target.asked, target.askedBy = now, fl.scope
+	}
+	wait := backoff(target.failures)
+	s.retryLocked(target)
+	target.mu.Unlock()
 	if kept {
 		s.hold(old, part)
+	}
+	if target != fd {
+		s.vacate(fd)
 	}
 	if code == fault.UpstreamUnavailable || code == fault.UpstreamTimeout || code == fault.ConnectionLost || isTimeout(err) {
 		fd.src.down.Store(&outage{until: now.Add(wait + s.o.ListTimeout), why: why, refused: code == fault.UpstreamUnavailable})
 	}
 	s.land(fd, fl)
-	if first {
+	if first && s.ctx.Err() == nil {
 		s.o.Log.Warn("an upstream's list failed; it is retried", "server", s.o.Name, "upstream", fd.src.upstream,
 			"kind", fd.src.kind.String(), "error", err)
 	}

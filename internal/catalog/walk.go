@@ -57,7 +57,7 @@ func (s *Server) walk(ctx context.Context, upstream string, scope Scope, kind mc
 	for n := 1; ; n++ {
 		page, err := s.fetch.Page(ctx, upstream, scope, kind, cursor)
 		switch {
-		case errors.Is(err, ErrAbsent):
+		case errors.Is(err, ErrAbsent) && n == 1:
 			return &snapshot{set: emptySet, absent: true, public: true, ttl: s.o.LegacyTTL}, nil
 		case err != nil && n == 1:
 			return nil, err

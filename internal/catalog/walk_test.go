@@ -108,22 +108,25 @@ func TestAWalkEndsAtItsBoundsAndSaysSo(t *testing.T) {
 		}, 1, "only the first 1 items were listed: the connection was lost"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFleet()
-			f.up("bad", nil).answer = tc.answer
-			f.up("good", tools("x"))
-			s := serve(t, f, func(o *Options) { o.MaxPages, o.MaxItems = 20, 10 })
-			l := list(t, s, mcp.Tools)
-			if l.Count != tc.items+1 {
-				t.Errorf("%d items, want %d", l.Count, tc.items+1)
+			for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {
+				f := newFleet()
+				bad := f.up("bad", nil)
+				bad.answer, bad.era = tc.answer, era
+				f.up("good", tools("x"))
+				s := serve(t, f, func(o *Options) { o.MaxPages, o.MaxItems = 20, 10 })
+				l := list(t, s, mcp.Tools)
+				if l.Count != tc.items+1 {
+					t.Errorf("%s: %d items, want %d", era, l.Count, tc.items+1)
+				}
+				if len(l.Missing) != 1 || l.Missing[0].Upstream != "bad" || !strings.Contains(l.Missing[0].Reason, tc.reason) {
+					t.Errorf("%s: missing: got %+v, want %q", era, l.Missing, tc.reason)
+				}
+				if l.TTL > time.Second {
+					t.Errorf("%s: a partial list promises %s", era, l.TTL)
+				}
+				// What lies beyond the bound may still be called.
+				goesTo(t, s, mcp.Tools, "bad__beyond", "bad", "beyond")
 			}
-			if len(l.Missing) != 1 || l.Missing[0].Upstream != "bad" || !strings.Contains(l.Missing[0].Reason, tc.reason) {
-				t.Errorf("missing: got %+v, want %q", l.Missing, tc.reason)
-			}
-			if l.TTL > time.Second {
-				t.Errorf("a partial list promises %s", l.TTL)
-			}
-			// What lies beyond the bound may still be called.
-			goesTo(t, s, mcp.Tools, "bad__beyond", "bad", "beyond")
 		})
 	}
 }
@@ -131,7 +134,9 @@ func TestAWalkEndsAtItsBoundsAndSaysSo(t *testing.T) {
 func TestAbsentNullAndMissingListsAreEmpty(t *testing.T) {
 	f := newFleet()
 	f.up("absent", nil)
-	f.up("null", nil).answer = func(Scope, mcp.Kind, []byte) (string, error) { return `{"tools":null,"prompts":null,"nextCursor":null}`, nil }
+	f.up("null", nil).answer = func(Scope, mcp.Kind, []byte) (string, error) {
+		return `{"tools":null,"prompts":null,"nextCursor":null}`, nil
+	}
 	f.up("none", nil).answer = func(Scope, mcp.Kind, []byte) (string, error) { return `{}`, nil }
 	s := serve(t, f, nil)
 	for _, kind := range []mcp.Kind{mcp.Tools, mcp.Prompts} {
