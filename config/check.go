@@ -103,10 +103,8 @@ func (d *decoder) checkGuard(doc *Document) {
 		path := fmt.Sprintf("allowed_hosts[%d]", i)
 		switch {
 		case d.bad(path):
-		case host == "*":
-			d.warnFor(path, "", `"*" turns the guard against DNS rebinding off`, "name the hosts")
 		case host == "" || strings.ContainsAny(host, "/@?#* \t\r\n"):
-			d.problemFor(path, "", "must be a host name, with a port if it matters"+d.shown(path), "")
+			d.problemFor(path, "", "must be a host name, with a port if it matters"+d.shown(path), "name each host; there are no wildcards")
 		}
 	}
 	for i, origin := range doc.AllowedOrigins {

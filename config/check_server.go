@@ -34,6 +34,16 @@ func (d *decoder) checkServers(doc *Document) {
 		d.checkMembers(doc, at, s)
 		d.checkNames(doc, at, s)
 		d.checkAliases(doc, at, s)
+		d.checkFilter(at+".expose.tools.allow", s.Expose.Tools)
+		d.checkFilter(at+".expose.prompts.allow", s.Expose.Prompts)
+		d.checkFilter(at+".expose.resources.allow", s.Expose.Resources)
+	}
+}
+
+// checkFilter refuses an empty list, which some read as nothing and some as everything.
+func (d *decoder) checkFilter(path string, f Filter) {
+	if f.Allow != nil && len(f.Allow) == 0 && !d.bad(path) {
+		d.problemFor(path, "", "names nothing", `remove the key to offer everything, or write deny: ["*"] to offer nothing`)
 	}
 }
 

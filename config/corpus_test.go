@@ -29,7 +29,7 @@ var goodDocuments = map[string]string{
 	"prefixed with dash":  "upstreams: {gateway-one: {url: 'http://h/'}, gateway-two: {url: 'http://i/'}}\nservers: {default: {naming: prefixed}}",
 	"passthrough":         "upstreams: {a: {url: 'http://h/'}, b: {url: 'http://i/'}}\nservers: {p: {naming: passthrough, upstreams: [a]}, q: {}}",
 	"alias":               "upstreams: {a: {url: 'http://h/'}}\nservers: {default: {aliases: {Deploy.It_now: {upstream: a, tool: start}}}}",
-	"expose":              "servers: {default: {expose: {tools: {allow: ['a__*', 'x[0-9]?'], deny: []}, prompts: {}, resources: {allow: []}}}}",
+	"expose":              "servers: {default: {expose: {tools: {allow: ['a__*', 'x?'], deny: []}, prompts: {}, resources: {allow: ['file:///*']}}}}",
 	"namespace":           "upstreams: {a: {url: 'http://h/', namespace: gh}}",
 	"credentials header":  "upstreams: {a: {url: 'http://h/', credentials: {header: {name: X-Key, value: \"${K:-v}\"}}}}",
 	"client certificates": "upstreams: {a: {url: 'https://h/', tls: {ca: testdata/empty.pem, cert: testdata/empty.pem, key: testdata/empty.pem}}}",
@@ -117,9 +117,10 @@ var badDocuments = map[string]badDocument{
 		`1:13: tls.cert: cannot be read: no such file or directory: "testdata/none.pem"`,
 		`1:37: tls.key: is a folder, not a file: "testdata"`,
 	}, true},
-	"hosts and origins": {"allowed_hosts: ['http://h', '']\nallowed_origins: [app.example.com, 'https://a/b', 'null']", []string{
-		`1:17: allowed_hosts[0]: must be a host name, with a port if it matters, not "http://h"`,
-		`1:29: allowed_hosts[1]: must be a host name, with a port if it matters`,
+	"hosts and origins": {"allowed_hosts: ['http://h', '', '*']\nallowed_origins: [app.example.com, 'https://a/b', 'null']", []string{
+		`1:17: allowed_hosts[0]: must be a host name, with a port if it matters, not "http://h"; name each host; there are no wildcards`,
+		`1:29: allowed_hosts[1]: must be a host name, with a port if it matters; name each host; there are no wildcards`,
+		`1:33: allowed_hosts[2]: must be a host name, with a port if it matters, not "*"; name each host; there are no wildcards`,
 		`2:19: allowed_origins[0]: must be an origin such as https://app.example.com, not "app.example.com"`,
 		`2:36: allowed_origins[1]: must be an origin such as https://app.example.com, not "https://a/b"`,
 		`2:51: allowed_origins[2]: must be an origin such as https://app.example.com, not "null"`,
@@ -197,9 +198,10 @@ var badDocuments = map[string]badDocument{
 		`1:88: servers.e.path: must be a plain path of letters, digits and -._~ without empty or dotted segments, not "/a/../b"`,
 		`1:108: servers.f.path: must be a plain path of letters, digits and -._~ without empty or dotted segments, not "/{x}"`,
 	}, false},
-	"globs": {"servers: {default: {expose: {tools: {allow: ['[a', '']}}}}", []string{
-		`1:46: servers.default.expose.tools.allow[0]: "[" in a glob starts a class such as [a-z] that must be closed and not empty; write \[ for the character, not "[a"`,
+	"globs": {"servers: {default: {expose: {tools: {allow: ['[a', '']}, prompts: {allow: []}}}}", []string{
+		`1:46: servers.default.expose.tools.allow[0]: must be a glob of * and ?, without [...], {...} and \, not "[a"`,
 		`1:52: servers.default.expose.tools.allow[1]: must not be empty`,
+		`1:75: servers.default.expose.prompts.allow: names nothing; remove the key to offer everything, or write deny: ["*"] to offer nothing`,
 	}, false},
 	"separator": {"servers: {default: {separator: '/'}}", []string{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,

@@ -159,10 +159,10 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 }
 
 func TestServersGetPathAndSeparatorByNameAndNaming(t *testing.T) {
-	doc := mustParse(t, "upstreams: {a: {url: 'http://h/'}}\nservers: {x: {naming: prefixed}, y: {naming: passthrough}, z: {origin_tag: off, expose: {tools: {allow: []}}}}")
+	doc := mustParse(t, "upstreams: {a: {url: 'http://h/'}}\nservers: {x: {naming: prefixed}, y: {naming: passthrough}, z: {origin_tag: off}}")
 	x, y, z := doc.Servers["x"], doc.Servers["y"], doc.Servers["z"]
-	got := []any{x.Path, x.Separator, y.Separator, z.OriginTag.On(), z.Expose.Tools.Allow == nil, z.Expose.Prompts.Allow == nil, doc.ServerNames()}
-	want := []any{"/servers/x/mcp", "-", "", false, false, true, []string{"x", "y", "z"}}
+	got := []any{x.Path, x.Separator, y.Separator, z.OriginTag.On(), doc.ServerNames()}
+	want := []any{"/servers/x/mcp", "-", "", false, []string{"x", "y", "z"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
@@ -227,7 +227,6 @@ func TestWarningsTellWhatIsUnwise(t *testing.T) {
 	env := func(string) (string, bool) { return "tok", true }
 	doc, err := Parse("penstock.yaml", []byte(`listen: 0.0.0.0:1
 allow_anonymous: on
-allowed_hosts: ["*"]
 allowed_origins: ["*"]
 keys: {ring: [abc]}
 observe: {listen: ":2"}
@@ -245,19 +244,18 @@ servers:
 	}
 	want := []string{
 		`2:18: allow_anonymous: everybody who can reach 0.0.0.0:1 may call every upstream`,
-		`3:17: allowed_hosts[0]: "*" turns the guard against DNS rebinding off; name the hosts`,
-		`4:19: allowed_origins[0]: "*" lets every web page in a user's browser call; name the origins`,
-		`5:15: keys.ring[0]: a sealing key of less than 32 bytes can be guessed; use 32 random bytes or more`,
-		`5:15: keys.ring[0]: the secret stands in the file; take it from the environment: ${NAME}`,
-		`6:19: observe.listen: other machines can read metrics and the state of upstreams`,
-		`8:12: upstreams.a.url: credentials travel over http in clear text; use https`,
-		`8:50: upstreams.a.credentials.bearer: the secret stands in the file; take it from the environment: ${NAME}`,
-		`8:77: upstreams.a.headers.X-Api-Key: the secret stands in the file; take it from the environment: ${NAME}`,
-		`9:3: upstreams.a-b: names of the server p that start with "a-b-" may mean a-b or a; the longer key wins; rename one of them`,
-		`10:12: upstreams.c.url: is this gateway itself`,
-		`10:34: upstreams.c.tls: has no effect on an http URL`,
-		`11:3: upstreams.d: no virtual server offers this upstream`,
-		`14:39: servers.q.separator: has no effect under passthrough`,
+		`3:19: allowed_origins[0]: "*" lets every web page in a user's browser call; name the origins`,
+		`4:15: keys.ring[0]: a sealing key of less than 32 bytes can be guessed; use 32 random bytes or more`,
+		`4:15: keys.ring[0]: the secret stands in the file; take it from the environment: ${NAME}`,
+		`5:19: observe.listen: other machines can read metrics and the state of upstreams`,
+		`7:12: upstreams.a.url: credentials travel over http in clear text; use https`,
+		`7:50: upstreams.a.credentials.bearer: the secret stands in the file; take it from the environment: ${NAME}`,
+		`7:77: upstreams.a.headers.X-Api-Key: the secret stands in the file; take it from the environment: ${NAME}`,
+		`8:3: upstreams.a-b: names of the server p that start with "a-b-" may mean a-b or a; the longer key wins; rename one of them`,
+		`9:12: upstreams.c.url: is this gateway itself`,
+		`9:34: upstreams.c.tls: has no effect on an http URL`,
+		`10:3: upstreams.d: no virtual server offers this upstream`,
+		`13:39: servers.q.separator: has no effect under passthrough`,
 	}
 	if diff := cmp.Diff(want, lines(doc.Warnings)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -41,9 +41,8 @@ type Expose struct {
 	Resources Filter `yaml:"resources" doc:"Resources and templates that are offered, by URI or name."`
 }
 
-// Filter offers what matches Allow (nil: everything) and does not match Deny.
-// Allow that is written as an empty list offers nothing: it is empty and not nil.
+// Filter offers what matches Allow (none: everything) and does not match Deny.
 type Filter struct {
-	Allow []Glob `yaml:"allow" doc:"Offer only what matches one of these. Default: everything."`
+	Allow []Glob `yaml:"allow" bounds:"minItems=1" doc:"Offer only what matches one of these. Default: everything."`
 	Deny  []Glob `yaml:"deny" doc:"Never offer what matches one of these."`
 }
