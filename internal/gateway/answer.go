@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 
@@ -133,9 +134,12 @@ func project(x *north.Exchange, s *wire.Answer, whole []byte) (shaped []byte, ch
 	if x.Era != mcp.Legacy {
 		return whole, false, nil
 	}
-	sc := s.StructuredContent.Of(whole)
-	if !mcp.NeedsWhole(x.Revision) && (len(sc) == 0 || sc[0] == '{') && x.Revision == mcp.LatestLegacy {
-		return whole, false, nil
+	if !mcp.NeedsWhole(x.Revision) {
+		// Most results hold nothing that such a client must not see.
+		sc := s.StructuredContent.Of(whole)
+		if (len(sc) == 0 || sc[0] == '{') && (x.Revision == mcp.LatestLegacy || !bytes.Contains(whole, icons)) {
+			return whole, false, nil
+		}
 	}
 	result, err := mcp.ProjectResult(x.Method.Name, x.Revision, nil, s.Result.Of(whole))
 	if err != nil {
@@ -143,6 +147,8 @@ func project(x *north.Exchange, s *wire.Answer, whole []byte) (shaped []byte, ch
 	}
 	return wire.Splice(nil, whole, wire.Edit{Span: s.Result, With: result}), true, nil
 }
+
+var icons = []byte(`"icons"`)
 
 // upstreamError passes an upstream's own error on, with the few codes that an
 // era forbids turned into the ones it has (checklist section 9, T57, T62).
@@ -154,7 +160,7 @@ func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, 
 		return &staleError{code: code}
 	case x.Era == mcp.Modern && code == fault.MethodNotFound:
 		status = http.StatusNotFound
-	case x.Era == mcp.Modern && code == fault.MissingCapability && link.Era == mcp.Modern:
+	case x.Era == mcp.Modern && code == fault.MissingCapability:
 		status = http.StatusBadRequest
 	case x.Era == mcp.Modern && code == fault.ResourceNotFound:
 		return g.recode(x, s, whole, fault.InvalidParams)

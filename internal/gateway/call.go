@@ -101,7 +101,9 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	}
 	buf := getBuffer()
 	defer putBuffer(buf)
-	c := &outbound{g: g, x: x, v: v, t: t, link: link, name: name}
+	c := outbounds.Get().(*outbound)
+	defer c.free()
+	c.g, c.x, c.v, c.t, c.link, c.name = g, x, v, t, link, name
 	if err := c.build((*buf)[:0]); err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (f *fetcher) result(u *south.Upstream, a *south.Answer) ([]byte, error) {
 		if fault.Code(s.ErrorCode) == fault.MethodNotFound {
 			return nil, catalog.ErrAbsent
 		}
-		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q answered its list with error %d", u.Key(), s.ErrorCode)
+		return nil, fault.New(fault.InvalidAnswer, "upstream %q answered its list with error %d", u.Key(), s.ErrorCode)
 	}
 	return append([]byte(nil), s.Result.Of(whole)...), nil
 }

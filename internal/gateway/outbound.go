@@ -25,8 +25,9 @@ type outbound struct {
 	link *south.Link
 	name wire.Span // of the identifier in the client's message
 
-	id     []byte // raw JSON-RPC id of ours
-	token  bool   // our id is the progress token, too
+	id     []byte // raw JSON-RPC id of ours, in idBuf
+	idBuf  [32]byte
+	token  bool // our id is the progress token, too
 	body   []byte
 	params []south.Param
 	edits  []wire.Edit
@@ -44,10 +45,18 @@ func putBuffer(b *[]byte) {
 	}
 }
 
+var outbounds = sync.Pool{New: func() any { return new(outbound) }}
+
+// free ends the use of o: its call has ended, and no event can come any more.
+func (o *outbound) free() {
+	*o = outbound{}
+	outbounds.Put(o)
+}
+
 // build writes the southern message to dst.
 func (o *outbound) build(dst []byte) error {
 	m := &o.x.Msg
-	o.id = o.link.NextID(make([]byte, 0, 32))
+	o.id = o.link.NextID(o.idBuf[:0])
 	o.edits = append(o.space[:0], wire.Edit{Span: m.ID, With: o.id})
 	if o.t.ID != o.exposedInMessage() {
 		o.replace(o.name, wire.AppendString(nil, o.t.ID))
