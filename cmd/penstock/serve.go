@@ -125,6 +125,7 @@ func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 // serve runs the gateway until ctx ends, then drains. started, when not nil, is
 // called once connections are accepted.
 func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr io.Writer, started func(base string)) error {
+	defer holdHeapFloor()()
 	r, err := newRunning(ctx, doc, log)
 	if err != nil {
 		return err
