@@ -1,0 +1,41 @@
+# What a developer runs. `make test` needs Go, Node with npm, Python 3 with venv, and a C compiler for the race detector;
+# it installs everything else under build/. docs/development.md tells more.
+
+# Linters are pinned here and nowhere else; they are no part of the module.
+GOFUMPT     := go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Where FUZZTIME per fuzz target is too little or too much, set it: make fuzz FUZZTIME=5m
+FUZZTIME ?= 5s
+
+.PHONY: build test setup conformance lint bench fuzz clean
+
+build:
+	go build -o build/penstock ./cmd/penstock
+
+# CI=true turns every skip for want of a peer into a failure.
+test: setup
+	go vet ./...
+	CI=true go test -race -timeout 20m ./...
+
+setup:
+	scripts/setup-peers.sh
+
+conformance: setup
+	go run ./test/conformance
+
+lint:
+	@out=$$($(GOFUMPT) -l $$(scripts/go-files.sh)); if [ -n "$$out" ]; then echo "gofumpt would change:"; echo "$$out"; exit 1; fi
+	go vet ./...
+	go -C test/peers/golang vet ./...
+	$(STATICCHECK) ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: .golangci.yml not checked"; fi
+
+bench:
+	go run ./bench
+
+fuzz:
+	scripts/fuzz.sh $(FUZZTIME)
+
+clean:
+	rm -rf build

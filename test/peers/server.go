@@ -1,0 +1,124 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// Server is a program that serves MCP over streamable HTTP.
+type Server struct {
+	// Name is fit for a configuration key.
+	Name     string
+	Language Language
+	path     string                                 // of its URL
+	command  func(port string) (env, argv []string) // paths are relative to the root of the repository
+}
+
+// GoEverything is the conformance server of the Go SDK. Stateless, it speaks both eras without sessions; otherwise it
+// keeps legacy sessions and refuses the modern era.
+func GoEverything(stateless bool) Server {
+	name := "gostateful"
+	if stateless {
+		name = "gostateless"
+	}
+	return Server{Name: name, Language: Go, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, []string{"build/peers/go-everything", "-http=127.0.0.1:" + port, "-stateless=" + strconv.FormatBool(stateless)}
+	}}
+}
+
+// MCPGo is the conformance server of mark3labs/mcp-go: both eras at one URL.
+func MCPGo() Server {
+	return Server{Name: "mcpgo", Language: Go, path: "/mcp", command: func(port string) (env, argv []string) {
+		return []string{"CONFORMANCE_ADDR=127.0.0.1:" + port}, []string{"build/peers/mcp-go"}
+	}}
+}
+
+// NpmEverything is @modelcontextprotocol/server-everything on the first TypeScript SDK: legacy, with sessions.
+func NpmEverything() Server {
+	return Server{Name: "everything", Language: JavaScript, path: "/mcp", command: func(port string) (env, argv []string) {
+		const program = "build/js/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+		return []string{"PORT=" + port}, []string{nodePath, program, "streamableHttp"}
+	}}
+}
+
+// TSv2Server is a server on the second TypeScript SDK (js/server-v2.mjs): both eras, without sessions.
+func TSv2Server() Server {
+	return Server{Name: "tsv2", Language: JavaScript, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, []string{nodePath, "build/js/server-v2.mjs", port}
+	}}
+}
+
+// FastMCP is a server on FastMCP from PyPI (python/fastmcp_server.py): both eras, with legacy sessions.
+func FastMCP() Server {
+	return Server{Name: "fastmcp", Language: Python, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, []string{pythonPath, "test/peers/python/fastmcp_server.py", port}
+	}}
+}
+
+// Running is a server that accepts connections.
+type Running struct {
+	*Process
+	// URL is its endpoint.
+	URL string
+}
+
+// Start starts the server on a free loopback port and waits until it accepts connections or ctx is done. The caller ends
+// it with Kill.
+func (s Server) Start(ctx context.Context) (*Running, error) {
+	if err := Setup(); err != nil {
+		return nil, err
+	}
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	// These programs cannot be told to pick a port themselves, so another process may take it first: try again then.
+	for range 3 {
+		var address string
+		if address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		_, port, _ := net.SplitHostPort(address)
+		env, argv := s.command(port)
+		var p *Process
+		if p, err = launch(root, env, argv); err != nil {
+			return nil, err
+		}
+		if err = p.awaitPort(ctx, address); err == nil {
+			return &Running{Process: p, URL: "http://" + address + s.path}, nil
+		}
+		p.Kill()
+		err = fmt.Errorf("%s: %w\n%s", s.Name, err, p.Output())
+	}
+	return nil, err
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (p *Process) awaitPort(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", ctx.Err())
+		case <-p.done:
+			return fmt.Errorf("ended before it was ready: %v", p.err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package routing_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-mcp/penstock"
+	"github.com/penstock-mcp/penstock/config"
+)
+
+// peers are upstreams by key.
+type peers map[string]*peer
+
+// endpoint is a running gateway.
+type endpoint struct{ base string }
+
+// serve starts the peers and a gateway in front of them. servers is the body
+// of the document's `servers` key, indented by two; "" leaves it out.
+func serve(t testing.TB, up peers, servers string) *endpoint {
+	t.Helper()
+	return serveWith(t, up, servers, "limits: {list_timeout: 1s}")
+}
+
+func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(strings.Join(more, "\n") + "\n")
+	if len(up) > 0 {
+		b.WriteString("upstreams:\n")
+	}
+	keys := make([]string, 0, len(up))
+	for key := range up {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		p := up[key]
+		if p.url == "" {
+			p.start(t)
+		}
+		b.WriteString("  " + key + ": {url: '" + p.url + "'}\n")
+	}
+	if servers != "" {
+		b.WriteString("servers:\n" + servers + "\n")
+	}
+	doc, err := config.Parse("test.yaml", []byte(b.String()), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatalf("the document is refused: %v\n%s", err, b.String())
+	}
+	gw, err := penstock.New(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- gw.Run(ctx) }()
+	s := httptest.NewServer(gw.Handler())
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		end, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		if err := gw.Close(end); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return &endpoint{base: s.URL}
+}
+
+// refused returns the problems of a document that must not load.
+func refused(t *testing.T, document string) string {
+	t.Helper()
+	_, err := config.Parse("test.yaml", []byte(document), func(string) (string, bool) { return "", false })
+	if err == nil {
+		t.Fatalf("the document loads:\n%s", document)
+	}
+	return err.Error()
+}
