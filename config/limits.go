@@ -7,7 +7,7 @@ type Limits struct {
 	Connections          int      `yaml:"connections" default:"10000" min:"1" doc:"Open client connections."`
 	ResponseBytes        Size     `yaml:"response_bytes" default:"64MiB" min:"1" doc:"Largest answer of one upstream; a larger one fails that call and nothing else."`
 	CallTimeout          Duration `yaml:"call_timeout" default:"60s" doc:"How long a call may go without progress; each progress notification restarts it."`
-	CallTimeoutMax       Duration `yaml:"call_timeout_max" default:"10m" doc:"How long a call may take in all."`
+	CallTimeoutMax       Duration `yaml:"call_timeout_max" default:"10m" doc:"How long a call may take in all, however much progress it reports."`
 	InputTimeout         Duration `yaml:"input_timeout" default:"30m" doc:"How long a question to the user may stay open; the clock of the call stands still meanwhile."`
 	ListTimeout          Duration `yaml:"list_timeout" default:"3s" doc:"How long one upstream may take in a merged list."`
 	ListItems            int      `yaml:"list_items" default:"20000" min:"1" doc:"Items per upstream and kind in a merged list."`

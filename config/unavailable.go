@@ -7,7 +7,6 @@ import "slices"
 // key of a map. A version that brings a feature takes its lines away.
 var unavailable = []string{
 	"public_url",
-	"limits.call_timeout_max",
 	"limits.input_timeout",
 	"limits.streams_per_principal",
 	"limits.parked_per_principal",

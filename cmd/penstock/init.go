@@ -102,7 +102,7 @@ const starterTail = `
 #    expose:
 #      tools: {deny: ["*delete*"]}
 
-# Health with details and metrics on an address of their own.
+# Health with details of each upstream on an address of its own.
 #observe:
 #  listen: 127.0.0.1:9090
 `

@@ -215,7 +215,7 @@ func has2(obj []byte, name string) (yes bool) {
 		return false
 	}
 	err := wire.Members(obj, func(n, _ []byte) bool {
-		yes = yes || string(n) == name
+		yes = yes || isName(n, name)
 		return true
 	})
 	return yes && err == nil

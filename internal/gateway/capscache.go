@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/store"
 )
 
 // capsCache remembers what is left of a declared capability set, since a client
@@ -39,4 +40,47 @@ func (c *capsCache) filter(raw []byte) []byte {
 	}
 	c.m[string(raw)] = kept
 	return kept
+}
+
+// declaredCache remembers the reserved _meta members that stand for a legacy
+// session in every request to a modern upstream.
+type declaredCache struct {
+	mu sync.RWMutex // guards m
+	m  map[declaration][]byte
+}
+
+type declaration struct {
+	rev        mcp.Revision
+	caps, info string
+}
+
+// of returns the members as raw JSON without braces. The result is shared and
+// read-only.
+func (c *declaredCache) of(s *store.Session, self []byte) []byte {
+	c.mu.RLock()
+	members, ok := c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo)}]
+	c.mu.RUnlock()
+	if ok {
+		return members
+	}
+	info := s.ClientInfo
+	if info == nil {
+		info = self
+	}
+	members = append(members, `"`+mcp.MetaProtocolVersion+`":"`...)
+	members = append(members, mcp.LatestModern.String()...)
+	members = append(members, `","`+mcp.MetaClientInfo+`":`...)
+	members = append(members, info...)
+	members = append(members, `,"`+mcp.MetaClientCapabilities+`":`...)
+	members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision)...)
+	if len(s.Capabilities)+len(s.ClientInfo) > maxCapsSize {
+		return members
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxCaps {
+		c.m = map[declaration][]byte{}
+	}
+	c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo)}] = members
+	return members
 }

@@ -52,5 +52,5 @@ func (g *Gateway) setLevel(ctx context.Context, x *north.Exchange) error {
 	if err := x.SetLevel(ctx, level); err != nil {
 		return fault.Wrap(err, fault.Internal, "the log level cannot be stored")
 	}
-	return x.Result(empty)
+	return x.Result(emptyObject)
 }

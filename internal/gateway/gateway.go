@@ -34,6 +34,7 @@ type Gateway struct {
 	principal *north.Principal
 	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
 	caps      capsCache
+	declared  declaredCache
 	draining  atomic.Bool
 }
 
@@ -209,7 +210,7 @@ func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) error {
 		}
 		return x.Result(result)
 	case mcp.Ping:
-		return x.Result(empty)
+		return x.Result(emptyObject)
 	case mcp.SetLevel:
 		return g.setLevel(ctx, x)
 	case mcp.Complete:
@@ -224,4 +225,4 @@ func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) error {
 	return fault.New(fault.MethodNotFound, "method %q is not served", x.Msg.Method)
 }
 
-var empty = []byte(`{}`)
+var emptyObject = []byte(`{}`)

@@ -178,7 +178,7 @@ func has(obj []byte, name string) (yes bool) {
 		return false
 	}
 	err := wire.Members(obj, func(n, v []byte) bool {
-		yes = yes || (string(n) == name && len(v) > 0 && v[0] == '{')
+		yes = yes || (isName(n, name) && len(v) > 0 && v[0] == '{')
 		return true
 	})
 	return yes && err == nil

@@ -181,86 +181,77 @@ func reserved(name []byte) bool {
 
 // legacyToModern declares, per request, what the session declared once.
 func (o *outbound) legacyToModern() error {
-	m, s := &o.x.Msg, o.x.Session
-	info := s.ClientInfo
-	if info == nil {
-		info = o.g.self[mcp.LatestModern]
-	}
-	add := make([]wire.Member, 0, 4)
-	add = append(add,
-		wire.Member{Name: mcp.MetaProtocolVersion, Value: modernVersion},
-		wire.Member{Name: mcp.MetaClientInfo, Value: info},
-		wire.Member{Name: mcp.MetaClientCapabilities, Value: mcp.ModernFromLegacy(s.Capabilities, s.Revision)})
-	if s.LogLevel != "" {
-		add = append(add, wire.Member{Name: mcp.MetaLogLevel, Value: wire.AppendString(nil, s.LogLevel)})
-	}
-	if m.Meta.Ok() && m.Meta.Of(m.Raw)[0] == '{' {
-		edits, err := wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
-		if err != nil {
-			return err
-		}
-		if len(edits) > len(o.edits) {
-			// A legacy client that sends modern metadata in part: its _meta is made anew.
-			return o.remake(add)
-		}
-		o.edits = append(o.edits, wire.InsertMembers(m.Raw, m.Meta, add...))
-		return o.dropTask()
+	m := &o.x.Msg
+	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern])
+	if level := o.x.Session.LogLevel; level != "" {
+		add = append(add[:len(add):len(add)], `,"`+mcp.MetaLogLevel+`":`...)
+		add = wire.AppendString(add, level)
 	}
 	if err := o.dropTask(); err != nil {
 		return err
 	}
-	var meta []byte
-	meta = append(meta, '{')
-	for i := range add {
-		if i > 0 {
-			meta = append(meta, ',')
+	meta := m.Meta.Of(m.Raw)
+	if len(meta) == 0 {
+		at := m.Params.Start + 1
+		with := append(append([]byte(`"_meta":{`), add...), '}')
+		if empty(m.Params.Of(m.Raw)) {
+			o.replace(wire.Span{Start: at, End: at}, with)
+		} else {
+			o.replace(wire.Span{Start: at, End: at}, append(with, ','))
 		}
-		meta = wire.AppendString(meta, add[i].Name)
-		meta = append(meta, ':')
-		meta = append(meta, add[i].Value...)
-	}
-	meta = append(meta, '}')
-	if m.Meta.Ok() {
-		o.replace(m.Meta, meta)
 		return nil
 	}
-	o.edits = append(o.edits, wire.InsertMembers(m.Raw, m.Params, wire.Member{Name: "_meta", Value: meta}))
+	if meta[0] != '{' {
+		o.replace(m.Meta, append(append([]byte{'{'}, add...), '}'))
+		return nil
+	}
+	// What a legacy client sends under a reserved name is not its to say.
+	edits, err := wire.DropMembers(nil, m.Raw, m.Meta, reserved)
+	if err != nil {
+		return err
+	}
+	if len(edits) > 0 {
+		return o.remake(add)
+	}
+	at := m.Meta.Start + 1
+	if !empty(meta) {
+		add = append(add[:len(add):len(add)], ',')
+	}
+	o.replace(wire.Span{Start: at, End: at}, add)
 	return nil
 }
 
-var modernVersion = []byte(`"` + mcp.LatestModern.String() + `"`)
+// empty reports whether a raw object has no members.
+func empty(obj []byte) bool {
+	inner := bytes.TrimLeft(obj[1:], " \t\r\n")
+	return len(inner) > 0 && inner[0] == '}'
+}
 
 // remake replaces _meta by the given members and those of the client that are
 // not reserved.
-func (o *outbound) remake(add []wire.Member) error {
+func (o *outbound) remake(add []byte) error {
 	m := &o.x.Msg
-	meta := []byte{'{'}
-	put := func(name string, value []byte) {
-		if len(meta) > 1 {
-			meta = append(meta, ',')
-		}
-		meta = wire.AppendString(meta, name)
-		meta = append(meta, ':')
-		meta = append(meta, value...)
-	}
-	for i := range add {
-		put(add[i].Name, add[i].Value)
-	}
+	meta := append([]byte{'{'}, add...)
 	err := wire.Members(m.Meta.Of(m.Raw), func(n, v []byte) bool {
-		if string(n) == mcp.MetaProgressToken {
+		name, err := wire.String(append(append([]byte{'"'}, n...), '"'))
+		if err != nil || reserved([]byte(name)) {
+			return true
+		}
+		if name == mcp.MetaProgressToken {
 			v = o.id
 		}
-		if !reserved(n) {
-			put(string(n), v)
-		}
+		meta = append(meta, ',')
+		meta = wire.AppendString(meta, name)
+		meta = append(meta, ':')
+		meta = append(meta, v...)
 		return true
 	})
 	if err != nil {
 		return err
 	}
 	o.edits = slices.DeleteFunc(o.edits, func(e wire.Edit) bool { return e.Start >= m.Meta.Start && e.End <= m.Meta.End })
-	o.replace(m.Meta, meta)
-	return o.dropTask()
+	o.replace(m.Meta, append(meta, '}'))
+	return nil
 }
 
 // dropTask takes out params.task: tasks are not offered, so the parameter is
@@ -308,6 +299,16 @@ func declared(params []catalog.HeaderParam, header string) bool {
 	return false
 }
 
+// isName compares a member's raw name, as wire.Members gives it, with a name.
+// Escapes are decoded, for an upstream would decode them too.
+func isName(raw []byte, name string) bool {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw) == name
+	}
+	s, err := wire.String(append(append([]byte{'"'}, raw...), '"'))
+	return err == nil && s == name
+}
+
 // at returns the raw value at a path of property names, or nil.
 func at(obj []byte, path []string) []byte {
 	for _, name := range path {
@@ -316,7 +317,7 @@ func at(obj []byte, path []string) []byte {
 		}
 		var found []byte
 		if err := wire.Members(obj, func(n, v []byte) bool {
-			if string(n) == name {
+			if isName(n, name) {
 				found = v
 				return false
 			}

@@ -61,7 +61,7 @@ func newUpstream(doc *config.Document, c *config.Upstream, self []byte, log *slo
 	}
 	o := south.Options{
 		Key: c.Key, URL: u, Header: header,
-		Timeout: time.Duration(c.Timeout), ProbeTimeout: max(time.Duration(doc.Limits.ListTimeout), time.Second),
+		Timeout: time.Duration(c.Timeout), TimeoutMax: time.Duration(doc.Limits.CallTimeoutMax), ProbeTimeout: max(time.Duration(doc.Limits.ListTimeout), time.Second),
 		MaxConcurrent: c.MaxConcurrent,
 		Failures:      uint32(c.Breaker.Failures), OpenFor: time.Duration(c.Breaker.Open),
 		ResponseBytes: int64(doc.Limits.ResponseBytes), IdleSession: time.Duration(doc.Limits.IdleSession),

@@ -113,7 +113,7 @@ var allowed = []string{"POST, DELETE, OPTIONS"}
 func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/health":
-		plain(w, http.StatusOK, "ok\n")
+		plain(w, http.StatusOK, "ok")
 	case "/ready":
 		switch err := h.gw.Ready(); {
 		case err != nil:
@@ -121,7 +121,7 @@ func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {
 		case h.o.Details != nil && r.URL.Query().Has("details") && h.guard.check(r) == nil:
 			h.o.Details.ServeHTTP(w, r)
 		default:
-			plain(w, http.StatusOK, "ok\n")
+			plain(w, http.StatusOK, "ok")
 		}
 	default:
 		if err := h.guard.check(r); err != nil {
