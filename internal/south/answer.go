@@ -29,6 +29,7 @@ type Answer struct {
 	cancel  context.CancelCauseFunc
 	clock   *time.Timer
 	timeout time.Duration
+	last    time.Time // however much progress there is, the call ends here
 	slot    bool
 	body    io.ReadCloser
 	bufs    [2]*[]byte
@@ -40,7 +41,7 @@ func newAnswer(u *Upstream, ctx context.Context, timeout time.Duration) *Answer 
 	if timeout <= 0 {
 		timeout = u.o.Timeout
 	}
-	a := &Answer{u: u, timeout: timeout}
+	a := &Answer{u: u, timeout: timeout, last: time.Now().Add(max(u.o.TimeoutMax, timeout))}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.clock = time.AfterFunc(timeout, func() { a.cancel(errDeadline) })
 	return a
@@ -104,18 +105,18 @@ func (a *Answer) invalid(cause error, format string, args ...any) error {
 
 // read takes the answer out of an HTTP response. The head is needed to resume
 // a legacy stream.
-func (a *Answer) read(l *Link, r *Request, resp *http.Response, h *head) error {
+func (a *Answer) read(l *Link, r *Request, resp *hopResponse, h *head) error {
 	a.shut()
-	a.body = resp.Body
+	a.body = resp.body
 	if err := a.acceptable(resp); err != nil {
 		return err
 	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if ct := resp.Header["Content-Type"]; len(ct) == 1 && ct[0] == "application/json" {
-		media = ct[0]
+	media := resp.contentType
+	if media != "application/json" {
+		media, _, _ = mime.ParseMediaType(media)
 	}
 	switch {
-	case media == "text/event-stream" && resp.StatusCode/100 == 2:
+	case media == "text/event-stream" && resp.status/100 == 2:
 		return a.readEvents(l, r, resp, h)
 	case media == "application/json" || strings.HasSuffix(media, "+json"):
 		return a.readJSON(l, r, resp)
@@ -123,20 +124,20 @@ func (a *Answer) read(l *Link, r *Request, resp *http.Response, h *head) error {
 	return a.refused(resp, media)
 }
 
-func (a *Answer) acceptable(resp *http.Response) error {
-	if ce := resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
+func (a *Answer) acceptable(resp *hopResponse) error {
+	if ce := resp.contentEncoding; ce != "" && !strings.EqualFold(ce, "identity") {
 		return a.invalid(nil, "upstream %q answered with Content-Encoding %q, which was not offered", a.u.o.Key, ce)
 	}
-	if resp.ContentLength > a.u.o.ResponseBytes {
+	if resp.length > a.u.o.ResponseBytes {
 		return a.tooLong(errTooLong)
 	}
 	return nil
 }
 
 // refused tells an HTTP answer that is no MCP message.
-func (a *Answer) refused(resp *http.Response, media string) error {
+func (a *Answer) refused(resp *hopResponse, media string) error {
 	key := a.u.o.Key
-	switch s := resp.StatusCode; {
+	switch s := resp.status; {
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
 		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q refused the gateway (HTTP %d)", key, s).
 			WithHint("the operator must check its credentials"))
@@ -153,17 +154,17 @@ func (a *Answer) refused(resp *http.Response, media string) error {
 	}
 }
 
-func (a *Answer) readJSON(l *Link, r *Request, resp *http.Response) error {
+func (a *Answer) readJSON(l *Link, r *Request, resp *hopResponse) error {
 	a.bufs[0] = getWindow()
 	buf := *a.bufs[0]
-	n, err := readFull(resp.Body, buf, resp.ContentLength)
+	n, err := readFull(resp.body, buf, resp.length)
 	if err == nil {
 		// More than a window: it streams through.
 		lead := bytes.TrimLeft(buf[:n], " \t\r\n")
 		if len(lead) == 0 || lead[0] != '{' {
 			return a.invalid(nil, "upstream %q answered with a large body that is not one message", a.u.o.Key)
 		}
-		a.Head, a.Rest = buf[:n], &bounded{r: resp.Body, left: a.u.o.ResponseBytes - int64(n)}
+		a.Head, a.Rest = buf[:n], &bounded{r: resp.body, left: a.u.o.ResponseBytes - int64(n)}
 		return nil
 	}
 	if !errors.Is(err, io.EOF) {
@@ -173,7 +174,7 @@ func (a *Answer) readJSON(l *Link, r *Request, resp *http.Response) error {
 	a.body = nil
 	done, err := a.take(l, r, buf[:n])
 	if err != nil {
-		if resp.StatusCode/100 != 2 && fault.From(err).Code == fault.InvalidAnswer {
+		if resp.status/100 != 2 && fault.From(err).Code == fault.InvalidAnswer {
 			return a.refused(resp, "application/json")
 		}
 		return err
@@ -181,7 +182,7 @@ func (a *Answer) readJSON(l *Link, r *Request, resp *http.Response) error {
 	if !done {
 		return a.invalid(nil, "upstream %q answered with something else than the response", a.u.o.Key)
 	}
-	if resp.StatusCode/100 != 2 && !a.Scan.Error.Ok() {
+	if resp.status/100 != 2 && !a.Scan.Error.Ok() {
 		return a.refused(resp, "application/json")
 	}
 	return nil
@@ -282,8 +283,20 @@ func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 		a.u.o.Log.Debug("request from a modern upstream dropped", "upstream", a.u.o.Key)
 		return nil
 	}
+	if string(s.Method.Of(s.Raw)) == progressMethod {
+		a.alive()
+	}
 	if r.OnEvent == nil {
 		return nil
 	}
 	return r.OnEvent(s)
+}
+
+const progressMethod = `"` + mcp.Progress + `"`
+
+// alive restarts the call's clock: the upstream is at work.
+func (a *Answer) alive() {
+	if a.clock.Stop() {
+		a.clock.Reset(min(a.timeout, max(time.Until(a.last), 0)))
+	}
 }

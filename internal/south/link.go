@@ -3,6 +3,7 @@ package south
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -118,8 +119,8 @@ func (l *Link) exchange(a *Answer, r *Request) error {
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode == http.StatusNotFound && live != nil && live.id != "" {
-		drain(resp.Body)
+	if resp.status == http.StatusNotFound && live != nil && live.id != "" {
+		drain(resp.body)
 		if live, err = l.session.heal(a.ctx, live); err != nil {
 			return err
 		}
@@ -128,11 +129,34 @@ func (l *Link) exchange(a *Answer, r *Request) error {
 			return err
 		}
 	}
+	status := resp.status
+	if err = a.read(l, r, resp, &h); err != nil || status != http.StatusBadRequest || live == nil || live.id == "" || !a.lostSession() {
+		return err
+	}
+	// Some servers say 400 where the protocol says 404; nothing ran either way.
+	if live, err = l.session.heal(a.ctx, live); err != nil {
+		return err
+	}
+	h.session, h.version = live.id, live.version()
+	if resp, err = u.guarded(a.ctx, r.Body, &h); err != nil {
+		return err
+	}
 	return a.read(l, r, resp, &h)
 }
 
+// lostSession reports whether an error answer says that the session is not
+// known. This is the one place that reads an upstream's words.
+func (a *Answer) lostSession() bool {
+	if !a.Scan.Error.Ok() {
+		return false
+	}
+	code := fault.Code(a.Scan.ErrorCode)
+	return (code == fault.SessionNotFound || code == -32000) &&
+		strings.Contains(strings.ToLower(text(a.Scan.ErrorMessage.Of(a.Whole))), "session")
+}
+
 // guarded sends one POST under the breaker.
-func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*http.Response, error) {
+func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*hopResponse, error) {
 	done, err := u.breaker.allow()
 	if err != nil {
 		u.wake()
@@ -148,7 +172,7 @@ func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*http.Res
 		if u.breaker.open() {
 			u.wake()
 		}
-	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusServiceUnavailable, resp.StatusCode == http.StatusGatewayTimeout:
+	case resp.status == http.StatusBadGateway, resp.status == http.StatusServiceUnavailable, resp.status == http.StatusGatewayTimeout:
 		done(errBadGateway)
 	default:
 		done(nil)
@@ -175,7 +199,7 @@ func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
 			u.o.Log.Debug("cancel not delivered", "upstream", u.o.Key, "error", err)
 			return
 		}
-		drain(resp.Body)
+		drain(resp.body)
 	})
 }
 
@@ -192,6 +216,6 @@ func (l *Link) Notify(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	drain(resp.Body)
+	drain(resp.body)
 	return nil
 }

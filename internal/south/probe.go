@@ -109,7 +109,7 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 		// what they do not know. Nothing is concluded unless initialize works.
 		return nil, fault.From(err).Code == fault.UpstreamTimeout, err
 	}
-	status := resp.StatusCode
+	status := resp.status
 	if err := a.read(u.modern, &Request{Method: mcp.Discover, ID: id}, resp, &h); err != nil {
 		switch {
 		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests, status >= 500:
@@ -195,7 +195,7 @@ func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wireSession{id: resp.Header.Get(mcp.HeaderSession)}
+	w := &wireSession{id: resp.session}
 	probe := Link{Upstream: u, Era: mcp.Legacy, session: &session{u: u}}
 	probe.session.live.Store(w)
 	if err := a.read(&probe, &Request{Method: mcp.Initialize, ID: id}, resp, &h); err != nil {
@@ -225,7 +225,7 @@ func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	drain(ack.Body)
+	drain(ack.body)
 	return w, nil
 }
 

@@ -261,7 +261,7 @@ func (u *Upstream) delete(ctx context.Context, w *wireSession) {
 		u.o.Log.Debug("session not ended at the upstream", "upstream", u.o.Key, "error", err)
 		return
 	}
-	drain(resp.Body)
+	drain(resp.body)
 }
 
 // sweep ends sessions that were not used for the idle time.

@@ -17,9 +17,9 @@ import (
 const maxResumes = 32
 
 // readEvents reads messages from an event stream, in order, until the response.
-func (a *Answer) readEvents(l *Link, r *Request, resp *http.Response, h *head) error {
+func (a *Answer) readEvents(l *Link, r *Request, resp *hopResponse, h *head) error {
 	a.bufs[0], a.bufs[1] = getWindow(), getWindow()
-	v := &events{r: &bounded{r: resp.Body, left: a.u.o.ResponseBytes}, buf: *a.bufs[0]}
+	v := &events{r: &bounded{r: resp.body, left: a.u.o.ResponseBytes}, buf: *a.bufs[0]}
 	for resumes := 0; ; {
 		data, rest, err := v.next((*a.bufs[1])[:0], window/2)
 		switch {
@@ -88,11 +88,11 @@ func (a *Answer) resume(h *head, v *events) (io.ReadCloser, error) {
 		}
 		return nil, err
 	}
-	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || media != "text/event-stream" {
-		drain(resp.Body)
+	if media, _, _ := mime.ParseMediaType(resp.contentType); resp.status != http.StatusOK || media != "text/event-stream" {
+		drain(resp.body)
 		return nil, a.u.transportFault(a.ctx, io.ErrUnexpectedEOF, true)
 	}
-	return resp.Body, nil
+	return resp.body, nil
 }
 
 // answerRequest answers a request that a legacy upstream sends while a call

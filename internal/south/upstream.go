@@ -25,6 +25,7 @@ type Options struct {
 	Proxy         *url.URL      // nil: none; environment variables are not read
 	Era           mcp.Era       // EraUnknown: probe
 	Timeout       time.Duration // of one call, without progress
+	TimeoutMax    time.Duration // of one call, with progress
 	ProbeTimeout  time.Duration // of one probe request
 	MaxConcurrent int           // calls at once; 0: no bound
 	Failures      uint32        // consecutive transport faults that open the breaker
@@ -46,19 +47,19 @@ type Info struct {
 
 // Upstream is one MCP server over streamable HTTP. It is safe for concurrent use.
 type Upstream struct {
-	o         Options
-	transport *http.Transport
-	breaker   *breaker
-	slots     chan struct{} // nil: no bound
-	endpoint  atomic.Pointer[url.URL]
-	info      atomic.Pointer[Info]
-	lastErr   atomic.Pointer[failure]
-	nonce     string
-	ids       atomic.Uint64
-	modern    *Link
-	sessions  pool
-	kick      chan struct{}               // capacity 1: asks Run for a probe now
-	spare     atomic.Pointer[wireSession] // the probe's session, for whoever needs one first
+	o        Options
+	hop      hop
+	breaker  *breaker
+	slots    chan struct{} // nil: no bound
+	endpoint atomic.Pointer[url.URL]
+	info     atomic.Pointer[Info]
+	lastErr  atomic.Pointer[failure]
+	nonce    string
+	ids      atomic.Uint64
+	modern   *Link
+	sessions pool
+	kick     chan struct{}               // capacity 1: asks Run for a probe now
+	spare    atomic.Pointer[wireSession] // the probe's session, for whoever needs one first
 
 	// probing guards the one probe in flight; waiters receive on the channel
 	// that is closed when it ends.
@@ -83,7 +84,7 @@ type failure struct {
 func New(o Options) *Upstream {
 	u := &Upstream{o: o, nonce: rand.Text()[:8], kick: make(chan struct{}, 1)}
 	u.ctx, u.stop = context.WithCancel(context.Background())
-	u.transport = newTransport(o)
+	u.hop = newHop(hopOptions{static: staticFields(o.Header), tls: o.TLS, proxy: o.Proxy, scheme: o.URL.Scheme})
 	u.breaker = newBreaker(o.Key, o.Failures, o.OpenFor)
 	if o.MaxConcurrent > 0 {
 		u.slots = make(chan struct{}, o.MaxConcurrent)
@@ -92,28 +93,6 @@ func New(o Options) *Upstream {
 	u.sessions.byKey = map[SessionKey]*session{}
 	u.modern = &Link{Upstream: u, Era: mcp.Modern, Revision: mcp.LatestModern}
 	return u
-}
-
-func newTransport(o Options) *http.Transport {
-	t := &http.Transport{
-		MaxIdleConns:          0,
-		MaxIdleConnsPerHost:   512,
-		IdleConnTimeout:       90 * time.Second,
-		DisableCompression:    true,
-		ReadBufferSize:        16 << 10,
-		WriteBufferSize:       8 << 10,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		TLSClientConfig:       o.TLS,
-		ForceAttemptHTTP2:     o.URL.Scheme == "https",
-		DialContext:           dialer.DialContext,
-		// An upstream must not be able to make the gateway hold a large header.
-		MaxResponseHeaderBytes: 64 << 10,
-	}
-	if o.Proxy != nil {
-		t.Proxy = http.ProxyURL(o.Proxy)
-	}
-	return t
 }
 
 // Key is the upstream's configured key.
@@ -207,7 +186,7 @@ func (u *Upstream) Close(ctx context.Context) {
 	u.endSessions(ctx, func(SessionKey) bool { return true })
 	u.stop()
 	u.work.Wait()
-	u.transport.CloseIdleConnections()
+	u.hop.closeIdle()
 }
 
 // Tried reports whether a first contact has succeeded or failed.
