@@ -21,6 +21,11 @@ const (
 // batch serves an array of messages, which only 2025-03-26 has (checklist 90, T56).
 func (h *Handler) batch(ctx context.Context, x *Exchange, body []byte) {
 	x.Era = mcp.Legacy
+	parts, perr := wire.SplitBatch(body, maxBatch)
+	if perr != nil && fault.From(perr).Code == fault.Parse {
+		h.fail(x, perr) // what cannot be parsed is no batch either (checklist T1)
+		return
+	}
 	if modern, err := x.era(); modern || err != nil || len(x.Header[mcp.HeaderSession]) == 0 {
 		x.Era = mcp.Modern
 		h.fail(x, fault.New(fault.InvalidRequest, "a batch is only taken within a session of %s", mcp.V20250326))
@@ -34,12 +39,11 @@ func (h *Handler) batch(ctx context.Context, x *Exchange, body []byte) {
 		h.fail(x, fault.New(fault.InvalidRequest, "revision %s has no batches", x.Revision).WithHint("send one message a request"))
 		return
 	}
-	parts, err := wire.SplitBatch(body, maxBatch)
-	if err == nil && len(parts) == 0 {
-		err = fault.New(fault.InvalidRequest, "the batch is empty")
+	if perr == nil && len(parts) == 0 {
+		perr = fault.New(fault.InvalidRequest, "the batch is empty")
 	}
-	if err != nil {
-		h.fail(x, err)
+	if perr != nil {
+		h.fail(x, perr)
 		return
 	}
 	answers := h.batchAnswers(ctx, x, parts)
@@ -73,12 +77,17 @@ func (h *Handler) batchAnswers(ctx context.Context, x *Exchange, parts [][]byte)
 	return answers
 }
 
-func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) []byte {
+func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) (answer []byte) {
 	out := &collected{limit: maxCollected}
 	one := &Exchange{
 		Server: x.Server, Principal: x.Principal, Era: x.Era, Revision: x.Revision,
 		Session: x.Session, Header: x.Header, out: out, sessions: x.sessions,
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			answer = errorBody(one.ID(), h.panicked(one, p))
+		}
+	}()
 	err := wire.Parse(raw, &one.Msg)
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -57,6 +58,28 @@ func (h *Handler) fail(x *Exchange, err error) {
 	if werr := x.out.whole(status, errorBody(x.ID(), f)); werr != nil && !IsGone(werr) {
 		h.o.Log.Error("error not written", "error", werr)
 	}
+}
+
+// survive turns a panic while serving x into an error of that request alone.
+// It is deferred; a connection that is being cut on purpose goes on being cut.
+func (h *Handler) survive(x *Exchange) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+		panic(p)
+	}
+	f := h.panicked(x, p)
+	if x.out.begun() {
+		x.out.abort()
+	}
+	h.fail(x, f)
+}
+
+func (h *Handler) panicked(x *Exchange, p any) *fault.Error {
+	h.o.Log.Error("panic while serving", "server", x.Server, "method", x.Msg.Method, "panic", p, "stack", string(debug.Stack()))
+	return fault.New(fault.Internal, "the gateway failed while serving this request").WithHint("tell its operator")
 }
 
 // refuse answers a request that was turned away before it was read.

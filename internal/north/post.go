@@ -17,6 +17,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout}
 	x.Server, x.Header, x.out, x.sessions = server, r.Header, out, h.sessions
 	defer x.free()
+	defer h.survive(x)
 
 	p, err := h.gw.Identify(r)
 	if err != nil {
