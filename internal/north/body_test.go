@@ -75,12 +75,43 @@ func dial(t *testing.T, addr, text string) (net.Conn, *bufio.Reader) {
 
 const rawHead = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
+// Whatever is refused early is answered, and its connection ended, although the
+// body that was announced never comes.
+func TestARefusedRequestDoesNotWaitForItsBody(t *testing.T) {
+	f := open(t, &rooms{}, func(o *Options) { o.BodyTimeout = 100 * time.Millisecond })
+	addr := strings.TrimPrefix(f.url, "http://")
+	for what, head := range map[string]string{
+		"media type": "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n",
+		"origin":     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n",
+		"path":       "POST /nothing HTTP/1.1\r\nHost: localhost\r\n",
+		"DELETE":     "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n",
+		"GET":        "GET /mcp HTTP/1.1\r\nHost: localhost\r\n",
+		"health":     "POST /health HTTP/1.1\r\nHost: localhost\r\n",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c, r := dial(t, addr, head+"Content-Length: 100\r\n\r\n{")
+			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatalf("no answer: %v", err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if _, err := r.ReadByte(); err == nil || timedOut(err) {
+				t.Errorf("the connection waits on: %v", err)
+			}
+		})
+	}
+}
+
 func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
 	f := open(t, &rooms{}, func(o *Options) { o.BodyTimeout = 100 * time.Millisecond })
 	addr := strings.TrimPrefix(f.url, "http://")
 	for _, body := range []string{"Content-Length: 100\r\n\r\n{\"jsonrpc\":", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n", "Content-Length: 1\r\n\r\n"} {
 		began := time.Now()
-		_, r := dial(t, addr, rawHead+body)
+		c, r := dial(t, addr, rawHead+body)
+		_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 		resp, err := http.ReadResponse(r, nil)
 		if err != nil {
 			t.Errorf("%q: %v", body, err)
@@ -91,7 +122,7 @@ func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
 		if resp.StatusCode != 400 || !strings.Contains(string(b), "did not arrive in time") || time.Since(began) > 5*time.Second {
 			t.Errorf("%q after %v: HTTP %d %s", body, time.Since(began), resp.StatusCode, b)
 		}
-		if _, err := r.ReadByte(); err == nil {
+		if _, err := r.ReadByte(); err == nil || timedOut(err) {
 			t.Errorf("%q: the connection goes on", body)
 		}
 	}

@@ -115,11 +115,11 @@ func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {
 	case "/health":
 		plain(w, http.StatusOK, "ok")
 	case "/ready":
-		switch err := h.gw.Ready(); {
-		case err != nil:
-			plain(w, http.StatusServiceUnavailable, "not ready\n")
+		switch {
 		case h.o.Details != nil && r.URL.Query().Has("details") && h.guard.check(r) == nil:
 			h.o.Details.ServeHTTP(w, r)
+		case h.gw.Ready() != nil:
+			plain(w, http.StatusServiceUnavailable, "not ready\n")
 		default:
 			plain(w, http.StatusOK, "ok")
 		}

@@ -187,21 +187,28 @@ func TestAFailureAfterEventsEndsWithoutAFinalOne(t *testing.T) {
 	}
 }
 
-func TestAPanicEndsItsOwnRequestAlone(t *testing.T) {
-	boom := true
+func TestAPanicIsAnErrorOfItsOwnRequest(t *testing.T) {
 	p := &Principal{}
 	f := open(t, &rooms{caller: p, serve: func(_ context.Context, x *Exchange) error {
-		if boom {
-			boom = false
-			panic("bug")
+		switch x.Msg.Method {
+		case "tools/list":
+			panic("a bug that knows of 10.0.0.9")
+		case "tools/call":
+			if _, err := x.Event([]byte(`{"n":1}`)); err != nil {
+				return err
+			}
+			panic("a bug after the first byte")
 		}
 		return x.Result([]byte(`{}`))
 	}})
-	if g := f.modern("tools/list", "", ""); g.err == nil {
-		t.Errorf("HTTP %d", g.status)
+	if g := f.modern("tools/list", "", ""); g.status != 200 || g.code(t) != -32603 || strings.Contains(g.body, "10.0.0.9") {
+		t.Errorf("HTTP %d %s %v", g.status, g.body, g.err)
 	}
-	if g := f.modern("tools/list", "", ""); g.status != 200 {
-		t.Errorf("the next request: HTTP %d %v", g.status, g.err)
+	if g := f.modern("tools/call", "a", `"name":"a"`); g.err == nil || strings.Count(g.body, "data: ") > 1 {
+		t.Errorf("a panic after the first byte looks like an answer: HTTP %d %q", g.status, g.body)
+	}
+	if g := f.legacy(f.initialize("2025-03-26"), `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`); !strings.Contains(g.body, `"id":1,"error":{"code":-32603`) || !strings.Contains(g.body, `"id":2,"result":{}`) {
+		t.Errorf("in a batch: HTTP %d %s", g.status, g.body)
 	}
 	eventually(t, "its place given back", func() bool { return p.inFlight.Load() == 0 })
 }
