@@ -16,6 +16,11 @@ const usual = 16 << 10
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, usual); return &b }}
 
+var closing = []string{"close"}
+
+// refusalGrace is how long a refused request's body may keep its connection.
+const refusalGrace = time.Second
+
 func putBody(b *[]byte) {
 	if cap(*b) <= 4*usual {
 		*b = (*b)[:0]
@@ -26,15 +31,20 @@ func putBody(b *[]byte) {
 // read takes the whole body, bounded in size and time. It is read before the
 // upstream is called, so that an upstream that answers early cannot break the
 // client's connection.
-func (h *Handler) read(a *httpReply, r *http.Request, into *[]byte) error {
+func (h *Handler) read(a *httpReply, r *http.Request, into *[]byte) (err error) {
 	limit := h.o.RequestBytes
 	if r.ContentLength > limit {
 		return h.tooLarge()
 	}
-	if h.o.BodyTimeout > 0 {
-		_ = a.rc.SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
-		defer func() { _ = a.rc.SetReadDeadline(time.Time{}) }()
-	}
+	_ = a.rc.SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
+	defer func() {
+		if err != nil {
+			_ = a.rc.SetReadDeadline(time.Now().Add(refusalGrace))
+			return
+		}
+		_ = a.rc.SetReadDeadline(time.Time{})
+		delete(a.w.Header(), "Connection")
+	}()
 	b := (*into)[:0]
 	if n := int(r.ContentLength); n > cap(b) {
 		b = make([]byte, 0, n)

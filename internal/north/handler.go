@@ -83,6 +83,12 @@ func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// Until the body is read: net/http would wait for the rest of it, before
+		// it sends a refusal or closes the connection.
+		w.Header()["Connection"] = closing
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalGrace))
+	}
 	server, ok := h.byPath[r.URL.Path]
 	if !ok {
 		h.aside(w, r)
