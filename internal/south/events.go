@@ -21,12 +21,16 @@ type events struct {
 	r        io.Reader
 	buf      []byte // the window
 	s, e     int    // unread bytes are buf[s:e]
+	begun    bool   // a byte order mark at the beginning was looked for
 	skipLF   bool   // the last line ended in CR; an LF right after it belongs to it
 	err      error  // what r ended with
 	lastID   string
 	retry    time.Duration
 	sawEvent bool // any complete event, also an empty one
 }
+
+// byteOrderMark may stand before the first line and means nothing.
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 func (v *events) fill() bool {
 	if v.err != nil {
@@ -57,6 +61,15 @@ func (v *events) fill() bool {
 // piece returns the next part of the current line, and whether the line ends
 // with it. It is short of the line's end only when the window is full.
 func (v *events) piece() (p []byte, end bool, err error) {
+	for !v.begun {
+		if v.e-v.s < len(byteOrderMark) && v.fill() {
+			continue
+		}
+		v.begun = true
+		if bytes.HasPrefix(v.buf[v.s:v.e], byteOrderMark) {
+			v.s += len(byteOrderMark)
+		}
+	}
 	for {
 		if v.skipLF && v.s < v.e {
 			if v.buf[v.s] == '\n' {
@@ -105,7 +118,7 @@ func (v *events) next(dst []byte, limit int) (data []byte, rest io.Reader, err e
 			return nil, nil, err
 		}
 		if end && len(p) == 0 {
-			v.sawEvent = true
+			v.sawEvent = v.sawEvent || lines > 0
 			if lines > 0 && len(data) > base && !other {
 				return data, nil, nil
 			}

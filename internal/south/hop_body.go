@@ -35,7 +35,8 @@ type plainBody struct {
 	stop  func() bool // disarms the interruption; nil: ctx never ends
 	sent  chan error  // the rest of the request; nil: it was sent whole
 	kind  bodyKind
-	reuse bool // the connection outlives this response
+	reuse bool          // the connection outlives this response
+	keep  time.Duration // as in framing
 	left  int64
 	k     chunks
 	err   error // what every further read returns
@@ -136,7 +137,7 @@ func (b *plainBody) finish(reuse bool) {
 		reuse = false // interrupted: it is closed, or is being closed
 	}
 	if reuse && c.r == c.w {
-		b.pool.put(c)
+		b.pool.put(c, b.keep)
 		return
 	}
 	c.close()

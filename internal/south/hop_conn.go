@@ -26,8 +26,9 @@ type plainConn struct {
 	host string // as in the URLs that it serves
 	in   []byte // bytes r to w were read and not yet consumed
 	r, w int
-	out  []byte    // the request's head, and its body when small
-	idle time.Time // when it went to the pool
+	out  []byte // the request's head, and its body when small
+	// until is when a connection in the pool becomes too old to be used.
+	until time.Time
 
 	// interrupt closes the connection from another goroutine. It is bound once,
 	// so that arming it for an exchange allocates little.
@@ -44,6 +45,8 @@ func newPlainConn(nc net.Conn, host string) *plainConn {
 }
 
 func (c *plainConn) close() { _ = c.nc.Close() }
+
+func (c *plainConn) expired() bool { return !time.Now().Before(c.until) }
 
 // alive tells whether a connection from the pool can be used: its peer has
 // neither closed it nor said something that nobody asked for.

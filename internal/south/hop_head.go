@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // maxInformational bounds the 1xx responses before the answer.
@@ -24,6 +26,7 @@ type framing struct {
 	coded   bool // Transfer-Encoding was there
 	old     bool // HTTP/1.0
 	close   bool
+	keep    time.Duration // what the peer says it keeps an idle connection; -1: nothing
 }
 
 // readHead reads a response's head, and the 1xx responses before it, into x.
@@ -47,7 +50,7 @@ func (c *plainConn) readHead(x *hopResponse, budget int) (framing, error) {
 }
 
 func (c *plainConn) readOneHead(x *hopResponse, budget *int) (framing, error) {
-	f := framing{length: -1}
+	f := framing{length: -1, keep: -1}
 	l, err := c.line(budget)
 	if err != nil {
 		return f, err
@@ -174,6 +177,8 @@ func (f *framing) note(x *hopResponse, name, value []byte) error {
 	case 10:
 		if fold(name, "connection") {
 			f.close = f.close || hasClose(value)
+		} else if fold(name, "keep-alive") {
+			f.keep = keepTime(value)
 		}
 	case 11:
 		if fold(name, "retry-after") {
@@ -251,6 +256,20 @@ func hasClose(value []byte) bool {
 		}
 	}
 	return false
+}
+
+// keepTime reads "timeout=5, max=100". What is no such promise is none.
+func keepTime(value []byte) time.Duration {
+	for v := range strings.SplitSeq(string(value), ",") {
+		s, ok := strings.CutPrefix(strings.ToLower(strings.Trim(v, " \t")), "timeout=")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+			return time.Duration(n) * time.Second
+		}
+	}
+	return -1
 }
 
 // contentLength reads digits alone: a sign, a list or white space within is

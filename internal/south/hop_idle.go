@@ -11,11 +11,11 @@ type idleConns struct {
 	max     int
 	timeout time.Duration
 
-	mu     sync.Mutex   // guards what follows; nothing waits under it
-	conns  []*plainConn // the longest idle first
-	timer  *time.Timer  // nil until the first connection came; runs reap
-	armed  bool         // the timer is going to fire
-	closed bool         // closeAll was the last to come; put closes
+	mu     sync.Mutex // guards what follows; nothing waits under it
+	conns  []*plainConn
+	timer  *time.Timer // nil until the first connection came; runs reap
+	due    time.Time   // when the timer fires; zero: it does not
+	closed bool        // closeAll was the last to come; put closes
 }
 
 // take returns the most recently used connection to host, or nil. It does not
@@ -38,50 +38,63 @@ func (p *idleConns) take(host string) *plainConn {
 	return nil
 }
 
-// put keeps a connection for later use, or closes it when there is no room.
-func (p *idleConns) put(c *plainConn) {
+// put keeps a connection for later use, or closes it when there is no room. The
+// time that the peer said it keeps it, or a negative one, bounds how long.
+func (p *idleConns) put(c *plainConn, peer time.Duration) {
 	c.reset()
-	if !p.keep(c) {
+	keep := p.timeout
+	if peer >= 0 {
+		// A request that crosses the peer's close is lost, so ours comes first.
+		keep = min(keep, peer*3/4)
+	}
+	if keep <= 0 || !p.keep(c, keep) {
 		c.close()
 	}
 }
 
-func (p *idleConns) keep(c *plainConn) bool {
+func (p *idleConns) keep(c *plainConn, keep time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.conns) >= p.max {
 		return false
 	}
-	c.idle = time.Now()
+	c.until = time.Now().Add(keep)
 	p.conns = append(p.conns, c)
-	if !p.armed {
-		p.armed = true
-		if p.timer == nil {
-			p.timer = time.AfterFunc(p.timeout, p.reap)
-		} else {
-			p.timer.Reset(p.timeout)
-		}
+	if p.due.IsZero() || c.until.Before(p.due) {
+		p.arm(c.until, keep)
 	}
 	return true
 }
 
-// expired tells whether a connection was idle for too long.
-func (p *idleConns) expired(c *plainConn) bool { return time.Since(c.idle) >= p.timeout }
+func (p *idleConns) arm(due time.Time, after time.Duration) {
+	p.due = due
+	if p.timer == nil {
+		p.timer = time.AfterFunc(after, p.reap)
+	} else {
+		p.timer.Reset(after)
+	}
+}
 
 // reap closes what was idle for too long and comes again while anything is left.
 func (p *idleConns) reap() {
 	p.mu.Lock()
-	n := 0
-	for n < len(p.conns) && p.expired(p.conns[n]) {
-		n++
+	var old []*plainConn
+	var next time.Time
+	left := p.conns[:0]
+	for _, c := range p.conns {
+		if c.expired() {
+			old = append(old, c)
+			continue
+		}
+		left = append(left, c)
+		if next.IsZero() || c.until.Before(next) {
+			next = c.until
+		}
 	}
-	old := append([]*plainConn(nil), p.conns[:n]...)
-	left := copy(p.conns, p.conns[n:])
-	clear(p.conns[left:])
-	p.conns = p.conns[:left]
-	p.armed = left > 0
-	if p.armed {
-		p.timer.Reset(p.timeout - time.Since(p.conns[0].idle))
+	clear(p.conns[len(left):])
+	p.conns = left
+	if p.due = next; !next.IsZero() {
+		p.arm(next, time.Until(next))
 	}
 	p.mu.Unlock()
 	for _, c := range old {
@@ -94,9 +107,9 @@ func (p *idleConns) reap() {
 func (p *idleConns) closeAll() {
 	p.mu.Lock()
 	old := p.conns
-	p.conns, p.closed = nil, true
-	if p.armed && p.timer.Stop() {
-		p.armed = false
+	p.conns, p.closed, p.due = nil, true, time.Time{}
+	if p.timer != nil {
+		p.timer.Stop()
 	}
 	p.mu.Unlock()
 	for _, c := range old {

@@ -90,7 +90,7 @@ func (h *plainHop) connect(ctx context.Context, u *url.URL) (c *plainConn, reuse
 		if c == nil {
 			break
 		}
-		if !h.idle.expired(c) && c.alive() {
+		if !c.expired() && c.alive() {
 			return c, true, nil
 		}
 		c.close()
@@ -154,7 +154,7 @@ func (h *plainHop) exchange(ctx context.Context, c *plainConn, r *hopRequest, ur
 
 // begin decides how the body ends (RFC 9112 section 6.3).
 func (b *plainBody) begin(x *hopResponse, f framing, verb string, maxTrailer int) {
-	b.reuse = !f.close && !f.old
+	b.reuse, b.keep = !f.close && !f.old, f.keep
 	x.length = f.length
 	switch {
 	case verb == "HEAD":

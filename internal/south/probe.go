@@ -112,7 +112,7 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 	status := resp.status
 	if err := a.read(u.modern, &Request{Method: mcp.Discover, ID: id}, resp, &h); err != nil {
 		switch {
-		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests, status >= 500:
+		case notTelling(status):
 			return nil, false, err
 		case fault.From(err).Code == fault.ConnectionLost:
 			return nil, false, err
@@ -128,7 +128,7 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 		case fault.HeaderMismatch, fault.MissingCapability:
 			return nil, false, a.invalid(nil, "upstream %q refused server/discover with code %d", u.o.Key, s.ErrorCode)
 		}
-		if status == http.StatusUnauthorized || status == http.StatusForbidden || status >= 500 {
+		if notTelling(status) {
 			return nil, false, a.refused(resp, "application/json")
 		}
 		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not know server/discover (code %d)", u.o.Key, s.ErrorCode)
@@ -142,6 +142,11 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 		Instructions: text(s.Instructions.Of(a.Whole)),
 		ServerInfo:   object(s.MetaServerInfo.Of(a.Whole)),
 	}, false, nil
+}
+
+// notTelling reports whether an HTTP status says nothing of the era (checklist T8).
+func notTelling(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests || status >= 500
 }
 
 func listsModern(raw []byte) (yes bool) {

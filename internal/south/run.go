@@ -10,6 +10,11 @@ import (
 // sweepEvery is how often idle sessions are looked for.
 const sweepEvery = time.Minute
 
+// Start keeps the upstream known until Close; it may be called again.
+func (u *Upstream) Start() {
+	u.started.Do(func() { u.work.Go(func() { u.Run(u.ctx) }) })
+}
+
 // Run keeps the upstream known: it probes at once, again with backoff while
 // that fails or while the breaker is open, and ends idle sessions. It returns
 // when ctx ends.

@@ -54,6 +54,7 @@ func (a *Answer) readEvents(l *Link, r *Request, resp *hopResponse, h *head) err
 			_ = a.body.Close()
 			a.body = body
 			v.r, v.s, v.e, v.err, v.skipLF = &bounded{r: body, left: a.u.o.ResponseBytes}, 0, 0, nil, false
+			v.begun = false
 		}
 	}
 }

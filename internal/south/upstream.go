@@ -68,6 +68,7 @@ type Upstream struct {
 		done chan struct{} // nil: none in flight
 		err  error         // of the last one
 	}
+	started  sync.Once
 	work     sync.WaitGroup
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
