@@ -12,9 +12,13 @@ package penstock
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/gateway"
@@ -22,7 +26,17 @@ import (
 
 // Gateway is one governed MCP endpoint in front of many servers. Its methods
 // are safe for concurrent use.
-type Gateway struct{ g *gateway.Gateway }
+type Gateway struct {
+	log     *slog.Logger
+	current atomic.Pointer[gateway.Gateway]
+
+	mu       sync.Mutex // serializes Reload and Close; guards what follows
+	started  bool
+	closed   bool
+	retiring sync.WaitGroup
+	retire   context.Context // ends when retiring gateways must hurry
+	hurry    context.CancelFunc
+}
 
 type options struct{ log *slog.Logger }
 
@@ -40,35 +54,107 @@ func New(doc *config.Document, opts ...Option) (*Gateway, error) {
 	for _, f := range opts {
 		f(&o)
 	}
-	g, err := gateway.New(doc, gateway.Version{Name: "penstock", Version: Version()}, o.log)
+	first, err := gateway.New(doc, self(), o.log, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{g: g}, nil
+	g := &Gateway{log: o.log}
+	g.retire, g.hurry = context.WithCancel(context.Background())
+	g.current.Store(first)
+	return g, nil
 }
+
+func self() gateway.Version { return gateway.Version{Name: "penstock", Version: Version()} }
 
 // Handler serves every virtual server of the document on its path, and /health
 // and /ready. It may be used before Run; the first request then connects.
-func (g *Gateway) Handler() http.Handler { return g.g.Handler() }
+func (g *Gateway) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.current.Load().Handler().ServeHTTP(w, r)
+	})
+}
 
 // Details serves /ready with the state of each upstream, for operators. It
 // shows addresses and error texts: keep it from clients.
-func (g *Gateway) Details() http.Handler { return g.g.Details() }
+func (g *Gateway) Details() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.current.Load().Details().ServeHTTP(w, r)
+	})
+}
 
 // Admin serves the operator's commands, such as explain. It must not be
 // reachable by anybody else.
-func (g *Gateway) Admin() http.Handler { return g.g.Admin() }
+func (g *Gateway) Admin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.current.Load().Admin().ServeHTTP(w, r)
+	})
+}
 
 // Run connects the upstreams and keeps them known until ctx ends; then it
 // returns nil. It is called once.
-func (g *Gateway) Run(ctx context.Context) error { return g.g.Run(ctx) }
+func (g *Gateway) Run(ctx context.Context) error {
+	g.mu.Lock()
+	g.started = true
+	g.mu.Unlock()
+	g.current.Load().Start()
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-t.C:
+			g.current.Load().Sweep(ctx, now)
+		}
+	}
+}
+
+// sweepEvery is how often idle sessions are looked for.
+const sweepEvery = 15 * time.Second
+
+// Reload serves another document from now on. Requests in flight end under the
+// old one; sessions stay, and so do the connections of every upstream whose
+// configuration is the same. New upstreams are given until ctx ends to answer
+// before the change takes effect. With an error nothing has changed. Listen
+// addresses, tls and state do not change by reload.
+func (g *Gateway) Reload(ctx context.Context, doc *config.Document) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return errors.New("the gateway is closed")
+	}
+	before := g.current.Load()
+	after, err := gateway.New(doc, self(), g.log, before)
+	if err != nil {
+		return err
+	}
+	if g.started {
+		after.Start()
+		after.Await(ctx)
+	}
+	g.current.Store(after)
+	c := gateway.Changes(before, after)
+	g.log.Info("reloaded", "added", c.Added, "removed", c.Removed, "replaced", c.Replaced, "kept", c.Kept)
+	g.retiring.Go(func() { before.Retire(g.retire, after) })
+	return nil
+}
 
 // Drain makes /ready answer 503, so that a load balancer sends no more.
-func (g *Gateway) Drain() { g.g.Drain() }
+func (g *Gateway) Drain() { g.current.Load().Drain() }
 
 // Close ends sessions and connections at the upstreams, as long as ctx allows.
 // Stop serving Handler first.
-func (g *Gateway) Close(ctx context.Context) error { return g.g.Close(ctx) }
+func (g *Gateway) Close(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	g.hurry()
+	g.retiring.Wait()
+	return g.current.Load().Close(ctx)
+}
 
 // release is set by the build of a release.
 var release = ""

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +28,7 @@ type Gateway struct {
 	upstreams map[string]*south.Upstream
 	servers   map[string]*server
 	sessions  store.Sessions
+	keys      keys
 	sealer    *relay.Sealer
 	handler   *north.Handler
 	principal *north.Principal
@@ -40,13 +40,12 @@ type Gateway struct {
 
 // server is one virtual server.
 type server struct {
-	name     string
-	doc      *config.Server
-	catalog  *catalog.Server
-	members  []*member // by key
-	byKey    map[string]*member
-	tag      bool // put the origin tag into results
-	mapsURIs bool
+	name    string
+	doc     *config.Server
+	catalog *catalog.Server
+	members []*member // by key
+	byKey   map[string]*member
+	tag     bool // put the origin tag into results
 }
 
 // member is an upstream as one virtual server sees it, with what does not
@@ -62,18 +61,25 @@ type member struct {
 type Version struct{ Name, Version string }
 
 // New builds a gateway from a complete document. It opens nothing; Run does.
-func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, error) {
+//
+// With a predecessor, which serves the document before this one, it takes over
+// what the change of document does not touch: sessions, generated keys, and
+// every upstream whose configuration is the same, with its connections.
+func New(doc *config.Document, version Version, log *slog.Logger, before *Gateway) (*Gateway, error) {
 	g := &Gateway{
 		doc: doc, log: log,
 		upstreams: map[string]*south.Upstream{},
 		servers:   map[string]*server{},
 		self:      implementations(version),
 	}
-	keys, err := deriveKeys(doc.Keys)
-	if err != nil {
+	var err error
+	if g.keys, err = deriveKeys(doc.Keys); err != nil {
 		return nil, err
 	}
-	if g.sealer, err = relay.NewSealer(keys.ring, 30*time.Minute, time.Now); err != nil {
+	if before != nil && len(doc.Keys.Ring) == 0 && len(before.doc.Keys.Ring) == 0 {
+		g.keys = before.keys
+	}
+	if g.sealer, err = relay.NewSealer(g.keys.ring, 30*time.Minute, time.Now); err != nil {
 		return nil, err
 	}
 	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
@@ -81,6 +87,10 @@ func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, err
 		g.principal = &north.Principal{Key: auth.Key(auth.IssuerAnonymous, "", "anonymous"), Name: "anonymous"}
 	}
 	for _, key := range doc.UpstreamKeys() {
+		if before.keeps(doc, key) {
+			g.upstreams[key] = before.upstreams[key]
+			continue
+		}
 		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], log)
 		if err != nil {
 			return nil, err
@@ -89,7 +99,7 @@ func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, err
 	}
 	paths := map[string]string{}
 	for _, name := range doc.ServerNames() {
-		s, err := g.newServer(doc.Servers[name], keys.cursor)
+		s, err := g.newServer(doc.Servers[name], g.keys.cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +107,11 @@ func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, err
 		paths[name] = doc.Servers[name].Path
 	}
 	l := doc.Limits
-	g.sessions = memory.NewSessions(l.Sessions, l.SessionsPerPrincipal, time.Duration(l.IdleSession), time.Now)
+	if before != nil {
+		g.sessions = before.sessions
+	} else {
+		g.sessions = memory.NewSessions(l.Sessions, l.SessionsPerPrincipal, time.Duration(l.IdleSession), time.Now)
+	}
 	opts := north.Options{
 		Servers: paths, RequestBytes: int64(l.RequestBytes), InFlight: l.InFlightPerPrincipal,
 		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
@@ -113,30 +127,17 @@ func New(doc *config.Document, version Version, log *slog.Logger) (*Gateway, err
 // Handler serves every virtual server, /health and /ready.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
-// Run connects the upstreams and keeps them known until ctx ends.
-func (g *Gateway) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
+// Start connects the upstreams and keeps them known until Close.
+func (g *Gateway) Start() {
 	for _, u := range g.upstreams {
-		wg.Go(func() { u.Run(ctx) })
+		u.Start()
 	}
-	wg.Go(func() { g.sweep(ctx) })
-	wg.Wait()
-	return nil
 }
 
-// sweep ends idle northern sessions.
-func (g *Gateway) sweep(ctx context.Context) {
-	t := time.NewTicker(min(time.Minute, max(time.Duration(g.doc.Limits.IdleSession)/4, time.Second)))
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-t.C:
-			if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
-				g.log.Error("idle sessions not swept", "error", err)
-			}
-		}
+// Sweep ends northern sessions that were idle for too long.
+func (g *Gateway) Sweep(ctx context.Context, now time.Time) {
+	if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
+		g.log.Error("idle sessions not swept", "error", err)
 	}
 }
 
@@ -147,14 +148,7 @@ func (g *Gateway) Drain() { g.draining.Store(true) }
 // flight must have ended.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
-	for _, s := range g.servers {
-		s.catalog.Close()
-	}
-	var wg sync.WaitGroup
-	for _, u := range g.upstreams {
-		wg.Go(func() { u.Close(ctx) })
-	}
-	wg.Wait()
+	g.closeExcept(ctx, nil)
 	return nil
 }
 

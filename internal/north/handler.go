@@ -59,6 +59,7 @@ type Handler struct {
 	sessions store.Sessions
 	byPath   map[string]string // path, with and without a final slash, to server
 	guard    guard
+	serving  atomic.Int64
 }
 
 // New returns a handler. It holds no goroutine; Sweep is called by its owner.
@@ -81,8 +82,13 @@ func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// Serving is the number of requests being served.
+func (h *Handler) Serving() int64 { return h.serving.Load() }
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.serving.Add(1)
+	defer h.serving.Add(-1)
 	if r.ContentLength != 0 {
 		// Until the body is read: net/http would wait for the rest of it, before
 		// it sends a refusal or closes the connection.
