@@ -28,9 +28,9 @@ func newDemoCommand() *cobra.Command {
 				return &usageError{err}
 			}
 			return runDemo(cmd, listen, func(doc *config.Document) error {
-				return serve(cmd.Context(), doc, log, cmd.ErrOrStderr(), func(base string) {
+				return serve(cmd.Context(), doc, log, cmd.ErrOrStderr(), service{started: func(base string) {
 					printDemo(cmd, base+doc.Servers[config.DefaultServer].Path)
-				})
+				}})
 			})
 		},
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +41,7 @@ func newServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), doc, log, cmd.ErrOrStderr(), nil)
+			return serve(cmd.Context(), doc, log, cmd.ErrOrStderr(), service{path: f.path(), load: f.document})
 		},
 	}
 	fl := cmd.Flags()
@@ -52,6 +52,17 @@ func newServeCommand() *cobra.Command {
 	fl.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	fl.StringVar(&f.format, "log-format", "text", "text or json")
 	return cmd
+}
+
+// path is the file that serve reads, or "".
+func (f *serveFlags) path() string {
+	if f.config != "" {
+		return f.config
+	}
+	if _, err := os.Stat(defaultConfig); err == nil && len(f.upstreams) == 0 {
+		return defaultConfig
+	}
+	return ""
 }
 
 // document is what the flags and the file say together.
@@ -75,15 +86,7 @@ func (f *serveFlags) document() (*config.Document, error) {
 }
 
 func (f *serveFlags) base() (*config.Document, error) {
-	path := f.config
-	if path == "" {
-		switch _, err := os.Stat(defaultConfig); {
-		case err == nil && len(f.upstreams) == 0:
-			path = defaultConfig
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return nil, err
-		}
-	}
+	path := f.path()
 	if path == "" {
 		if len(f.upstreams) == 0 {
 			return nil, &usageError{errors.New("nothing to serve: there is no ./" + defaultConfig + "; name a file with --config, or an upstream with --upstream NAME=URL, or write a starter with penstock init")}
@@ -122,9 +125,15 @@ func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q is neither text nor json", format)
 }
 
-// serve runs the gateway until ctx ends, then drains. started, when not nil, is
-// called once connections are accepted.
-func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr io.Writer, started func(base string)) error {
+// service is what serve does beside serving.
+type service struct {
+	path    string                           // the document's file, watched; or ""
+	load    func() (*config.Document, error) // reads the document again; nil: no reload
+	started func(base string)                // called once connections are accepted; or nil
+}
+
+// serve runs the gateway until ctx ends, then drains.
+func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr io.Writer, o service) error {
 	defer holdHeapFloor()()
 	r, err := newRunning(ctx, doc, log)
 	if err != nil {
@@ -146,8 +155,17 @@ func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr i
 	if doc.State.Engine() != config.EngineMemory {
 		fmt.Fprintf(stderr, "penstock: state is kept in memory in this version and does not survive a restart (%s is not opened)\n", strings.TrimSpace(doc.State.String()))
 	}
-	if started != nil {
-		started(r.base)
+	if o.started != nil {
+		o.started(r.base)
+	}
+	if o.load != nil {
+		watch, stop := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			(&reloader{path: o.path, load: o.load, gw: r.gw, now: doc, log: log}).run(watch)
+		})
+		defer watching.Wait()
+		defer stop()
 	}
 	return r.wait(ctx)
 }
