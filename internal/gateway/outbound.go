@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func (o *outbound) build(dst []byte) error {
 	case o.link.Era == mcp.Modern:
 		err = o.legacyToModern()
 	default:
-		err = o.dropTask()
+		err = o.legacyToLegacy()
 	}
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (o *outbound) build(dst []byte) error {
 			return err
 		}
 	}
-	slices.SortStableFunc(o.edits, func(a, b wire.Edit) int { return a.Start - b.Start })
+	slices.SortStableFunc(o.edits, func(a, b wire.Edit) int { return cmp.Or(a.Start-b.Start, a.End-b.End) })
 	o.body = wire.Splice(dst, m.Raw, o.edits...)
 	return nil
 }
@@ -114,6 +115,15 @@ func (o *outbound) headerName() string {
 // opens the state of a question that is being answered.
 func (o *outbound) modernToModern() error {
 	m := &o.x.Msg
+	if m.MetaServerInfo.Ok() || m.MetaSubscription.Ok() {
+		edits, err := wire.DropMembers(o.edits, m.Raw, m.Meta, func(n []byte) bool {
+			return string(n) == mcp.MetaServerInfo || string(n) == mcp.MetaSubscriptionID
+		})
+		if err != nil {
+			return err
+		}
+		o.edits = edits
+	}
 	raw := m.MetaCaps.Of(m.Raw)
 	if kept := o.g.caps.filter(raw); len(kept) != len(raw) {
 		o.replace(m.MetaCaps, kept)
@@ -206,18 +216,22 @@ func (o *outbound) legacyToModern() error {
 		return nil
 	}
 	// What a legacy client sends under a reserved name is not its to say.
-	edits, err := wire.DropMembers(nil, m.Raw, m.Meta, reserved)
+	kept := false
+	edits, err := wire.DropMembers(o.edits, m.Raw, m.Meta, func(n []byte) bool {
+		drop := reserved(n)
+		kept = kept || !drop
+		return drop
+	})
 	if err != nil {
 		return err
 	}
-	if len(edits) > 0 {
-		return o.remake(add)
+	if !kept {
+		o.replace(m.Meta, append(append([]byte{'{'}, add...), '}'))
+		return nil
 	}
+	o.edits = edits
 	at := m.Meta.Start + 1
-	if !empty(meta) {
-		add = append(add[:len(add):len(add)], ',')
-	}
-	o.replace(wire.Span{Start: at, End: at}, add)
+	o.replace(wire.Span{Start: at, End: at}, append(add[:len(add):len(add)], ','))
 	return nil
 }
 
@@ -227,31 +241,17 @@ func empty(obj []byte) bool {
 	return len(inner) > 0 && inner[0] == '}'
 }
 
-// remake replaces _meta by the given members and those of the client that are
-// not reserved.
-func (o *outbound) remake(add []byte) error {
+// legacyToLegacy takes out what is not this client's to say.
+func (o *outbound) legacyToLegacy() error {
 	m := &o.x.Msg
-	meta := append([]byte{'{'}, add...)
-	err := wire.Members(m.Meta.Of(m.Raw), func(n, v []byte) bool {
-		name, err := wire.String(append(append([]byte{'"'}, n...), '"'))
-		if err != nil || reserved([]byte(name)) {
-			return true
+	if m.MetaCaps.Ok() || m.MetaClientInfo.Ok() || m.MetaLogLevel.Ok() || m.MetaServerInfo.Ok() || m.MetaSubscription.Ok() {
+		edits, err := wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
+		if err != nil {
+			return err
 		}
-		if name == mcp.MetaProgressToken {
-			v = o.id
-		}
-		meta = append(meta, ',')
-		meta = wire.AppendString(meta, name)
-		meta = append(meta, ':')
-		meta = append(meta, v...)
-		return true
-	})
-	if err != nil {
-		return err
+		o.edits = edits
 	}
-	o.edits = slices.DeleteFunc(o.edits, func(e wire.Edit) bool { return e.Start >= m.Meta.Start && e.End <= m.Meta.End })
-	o.replace(m.Meta, append(meta, '}'))
-	return nil
+	return o.dropTask()
 }
 
 // dropTask takes out params.task: tasks are not offered, so the parameter is
