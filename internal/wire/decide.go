@@ -6,6 +6,7 @@ type action struct {
 	with          []byte // replaces the value
 	drop          bool
 	dropNonObject bool
+	require       []byte // what the value must be
 	defaults      uint64 // the plan's defaults that are not needed if the member stays
 }
 
@@ -58,15 +59,19 @@ func (r *rewriter) decideEnvelope(name []byte) action {
 
 func (r *rewriter) decideResult(name []byte) action {
 	w, p := &r.walk, r.plan
+	var require []byte
+	if i := indexMember(p.Require, name); i >= 0 {
+		require = p.Require[i].Value
+	}
 	if i := indexMember(p.Set, name); i >= 0 {
 		w.set |= 1 << i
 		w.meta = w.meta || string(name) == "_meta"
-		return action{with: p.Set[i].Value}
+		return action{with: p.Set[i].Value, require: require}
 	}
 	if contains(p.Drop, name) {
-		return action{drop: true}
+		return action{drop: true, require: require}
 	}
-	a := action{dropNonObject: contains(p.DropNonObject, name)}
+	a := action{dropNonObject: contains(p.DropNonObject, name), require: require}
 	if i := indexMember(p.Default, name); i >= 0 {
 		a.defaults = 1 << i
 	}

@@ -5,33 +5,53 @@ import "errors"
 // errEnough ends a walk that has seen what it looked for.
 var errEnough = errors.New("seen enough")
 
-// Peek tells the kind of a message from its beginning alone, for one too large
-// to be held. known is false when the beginning does not show it.
-func Peek(head []byte) (kind Kind, known bool) {
+// Beginning is what the beginning of a message shows of it, for one too large
+// to be held.
+type Beginning struct {
+	Kind       Kind   // Unknown: it does not show. A Notification may yet be a Request
+	Failure    bool   // the Response is an error
+	ResultType []byte // raw value of result.resultType; nil: it does not show, or there is none
+}
+
+// Peek tells what the beginning of a message shows. The result aliases head.
+func Peek(head []byte) (b Beginning) {
 	s := scanners.Get().(*scanner)
 	defer s.release()
 	s.b, s.i = head, 0
 	if s.space(); s.peek() != '{' {
-		return Unknown, false
+		return b
 	}
 	id := false
 	_ = s.object(nil, func(name []byte) error {
 		switch string(name) {
-		case "result", "error":
-			kind, known = Response, true
+		case "result":
+			b.Kind = Response
+			if s.peek() != '{' {
+				return errEnough
+			}
+			return s.object(nil, func(name []byte) error {
+				at, err := s.value()
+				if err == nil && string(name) == "resultType" {
+					b.ResultType = at.Of(head)
+					return errEnough
+				}
+				return err
+			})
+		case "error":
+			b.Kind, b.Failure = Response, true
 			return errEnough
 		case "id":
 			id = true
 		case "method":
 			// Whether it is a request shows only if the id came first.
-			kind, known = Notification, true
+			b.Kind = Notification
 			if id {
-				kind = Request
+				b.Kind = Request
 			}
 			return errEnough
 		}
 		_, err := s.value()
 		return err
 	})
-	return kind, known
+	return b
 }

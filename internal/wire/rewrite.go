@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -113,6 +115,11 @@ func (r *rewriter) object(p place) error {
 		a, err := r.name(p, names, drops)
 		if err != nil {
 			return err
+		}
+		if a.require != nil {
+			if err := r.required(a.require); err != nil {
+				return err
+			}
 		}
 		if a.dropNonObject {
 			a.drop = r.buf[r.pos] != '{'
@@ -279,6 +286,23 @@ func (r *rewriter) array(p place) error {
 			return err
 		}
 	}
+}
+
+// required fails unless the value at pos is the string want, raw and quoted.
+func (r *rewriter) required(want []byte) error {
+	for len(r.buf)-r.pos < len(want) {
+		more, err := r.more()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	if !bytes.HasPrefix(r.buf[r.pos:], want) {
+		return r.broken("a member of the result has a value that is not allowed here")
+	}
+	return nil
 }
 
 // remove lets everything before from go out, and nothing from there to the end
