@@ -17,7 +17,7 @@ import (
 // answer relays an upstream's answer to the client.
 func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
 	plan := g.plan(x, v, m, link)
-	if a.Rest != nil && !mcp.NeedsWhole(x.Revision) {
+	if a.Rest != nil && passes(x, link, a, &plan) {
 		return stream(x, a, &plan)
 	}
 	whole, err := hold(a)
@@ -44,6 +44,26 @@ func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Tar
 	}
 	*buf = out
 	return x.Reply(http.StatusOK, out)
+}
+
+// passes reports whether a large answer can stream through: a plain result. A
+// type of result that shows only later, and is not the plain one, cuts it off.
+func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Plan) bool {
+	if mcp.NeedsWhole(x.Revision) {
+		return false
+	}
+	b := wire.Peek(a.Head)
+	if b.Kind != wire.Response || b.Failure {
+		return false
+	}
+	if link.Era != mcp.Modern {
+		return true
+	}
+	if b.ResultType != nil && !bytes.Equal(b.ResultType, complete[0].Value) {
+		return false
+	}
+	plan.Require = complete
+	return true
 }
 
 // invalid names the upstream in an error about its message.
@@ -156,8 +176,8 @@ func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, 
 	status := http.StatusOK
 	code := fault.Code(s.ErrorCode)
 	switch {
-	case link.Era == mcp.Modern && (code == fault.HeaderMismatch || code == fault.UnsupportedVersion):
-		return &staleError{code: code}
+	case code == fault.HeaderMismatch, code == fault.UnsupportedVersion:
+		return &staleError{code: code, era: link.Era}
 	case x.Era == mcp.Modern && code == fault.MethodNotFound:
 		status = http.StatusNotFound
 	case x.Era == mcp.Modern && code == fault.MissingCapability:

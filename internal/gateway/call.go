@@ -57,8 +57,15 @@ func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *
 			return err
 		}
 	}
+	moved := 0
 	for try := 0; ; try++ {
 		err := g.attempt(ctx, x, v, t, name)
+		var off *unreachedError
+		if errors.As(err, &off) && moved < off.others && ctx.Err() == nil {
+			moved++
+			try--
+			continue
+		}
 		var stale *staleError
 		if !errors.As(err, &stale) {
 			return err
@@ -68,7 +75,7 @@ func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *
 				WithHint("tell the upstream's owner")
 		}
 		m := v.byKey[t.Upstream]
-		if stale.code == fault.UnsupportedVersion {
+		if stale.code == fault.UnsupportedVersion || stale.era == mcp.Legacy {
 			m.south.Forget()
 			continue
 		}
@@ -82,8 +89,30 @@ func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *
 	}
 }
 
+// unreachedError is a call that did not reach one replica and ran nowhere.
+type unreachedError struct {
+	others int // replicas besides
+	err    error
+}
+
+func (u *unreachedError) Error() string { return u.err.Error() }
+func (u *unreachedError) Unwrap() error { return u.err }
+
+// elsewhere marks a failed call that another replica may take.
+func elsewhere(u upstream, l *south.Link, key south.SessionKey, err error) error {
+	r, ok := u.(replicated)
+	if !ok || fault.From(err).Code != fault.UpstreamUnavailable {
+		return err
+	}
+	r.Unreached(l, key)
+	return &unreachedError{others: r.Width() - 1, err: err}
+}
+
 // staleError is an upstream's refusal of what the gateway added by itself.
-type staleError struct{ code fault.Code }
+type staleError struct {
+	code fault.Code
+	era  mcp.Era // what the upstream was taken for
+}
 
 func (s *staleError) Error() string {
 	return "the upstream refused the gateway's headers: " + s.code.Name()
@@ -95,7 +124,8 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	if x.Session != nil {
 		north = x.Session.ID
 	}
-	link, err := m.south.Link(ctx, sessionKey(v, x.Principal.Key, north))
+	key := sessionKey(v, x.Principal.Key, north)
+	link, err := m.south.Link(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -119,7 +149,7 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	}
 	a, err := link.Send(ctx, &r)
 	if err != nil {
-		return err
+		return elsewhere(m.south, link, key, err)
 	}
 	defer a.Close()
 	return g.answer(x, v, m, t, link, a)

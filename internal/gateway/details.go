@@ -4,12 +4,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/penstock-mcp/penstock/config"
 )
 
 // UpstreamStatus is how one upstream stands, for operators.
 type UpstreamStatus struct {
 	Key         string     `json:"key"`
-	URL         string     `json:"url"`
+	URL         string     `json:"url,omitempty"`
+	Program     string     `json:"program,omitempty"` // of a child process, without its arguments
+	PID         int        `json:"pid,omitempty"`     // of a child process that runs
+	Starts      int        `json:"starts,omitempty"`  // of a child process, so far
 	Owner       string     `json:"owner,omitempty"`
 	State       string     `json:"state"` // up, down or connecting
 	Era         string     `json:"era"`
@@ -19,6 +24,17 @@ type UpstreamStatus struct {
 	InFlight    int        `json:"in_flight"`
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
+
+	Replicas []ReplicaStatus `json:"replicas,omitempty"`
+}
+
+// ReplicaStatus is how one address of an upstream stands.
+type ReplicaStatus struct {
+	URL       string `json:"url"`
+	State     string `json:"state"`
+	Breaker   string `json:"breaker"`
+	Sessions  int    `json:"sessions"`
+	LastError string `json:"last_error,omitempty"`
 }
 
 // Status is the answer of /ready with details.
@@ -44,8 +60,16 @@ func (g *Gateway) Status(r *http.Request) Status {
 			Key: key, URL: c.DisplayURL(), Owner: c.Owner, State: u.State, Era: u.Era, Revision: u.Revision,
 			Breaker: u.Breaker, Sessions: u.Sessions, InFlight: u.InFlight, LastError: u.LastError,
 		}
+		if c.Child() {
+			st.Program, st.PID, st.Starts = c.Command[0], u.PID, u.Starts
+		}
 		if u.LastError != "" {
 			st.LastErrorAt = &u.LastErrorAt
+		}
+		for i, r := range u.Replicas {
+			st.Replicas = append(st.Replicas, ReplicaStatus{
+				URL: config.DisplayURL(c.URLs[i]), State: r.State, Breaker: r.Breaker, Sessions: r.Sessions, LastError: r.LastError,
+			})
 		}
 		s.Upstreams = append(s.Upstreams, st)
 	}

@@ -25,7 +25,7 @@ import (
 type Gateway struct {
 	doc       *config.Document
 	log       *slog.Logger
-	upstreams map[string]*south.Upstream
+	upstreams map[string]upstream
 	servers   map[string]*server
 	sessions  store.Sessions
 	keys      keys
@@ -52,13 +52,18 @@ type server struct {
 // change from call to call.
 type member struct {
 	key    string
-	south  *south.Upstream
+	south  upstream
 	origin []byte // the origin tag, raw JSON
 	mapURI func(dst []byte, uri string) ([]byte, bool)
 }
 
 // Version is the gateway's own version, as clients and upstreams see it.
-type Version struct{ Name, Version string }
+type Version struct {
+	Name, Version string
+	// Guard is the argv of this program's part that guards child processes
+	// (south.Command); nil: it has none.
+	Guard []string
+}
 
 // New builds a gateway from a complete document. It opens nothing; Run does.
 //
@@ -68,7 +73,7 @@ type Version struct{ Name, Version string }
 func New(doc *config.Document, version Version, log *slog.Logger, before *Gateway) (*Gateway, error) {
 	g := &Gateway{
 		doc: doc, log: log,
-		upstreams: map[string]*south.Upstream{},
+		upstreams: map[string]upstream{},
 		servers:   map[string]*server{},
 		self:      implementations(version),
 	}
@@ -91,7 +96,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, before *Gatewa
 			g.upstreams[key] = before.upstreams[key]
 			continue
 		}
-		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], log)
+		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, log)
 		if err != nil {
 			return nil, err
 		}

@@ -134,11 +134,11 @@ func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope
 	}
 	defer a.Close()
 	result, err := f.result(u, a)
-	return catalog.Page{Result: result, Era: link.Era, HTTP: true}, err
+	return catalog.Page{Result: result, Era: link.Era, HTTP: !link.Child()}, err
 }
 
 // result takes the result object out of a list's answer.
-func (f *fetcher) result(u *south.Upstream, a *south.Answer) ([]byte, error) {
+func (f *fetcher) result(u upstream, a *south.Answer) ([]byte, error) {
 	whole, err := hold(a)
 	if err != nil {
 		return nil, err

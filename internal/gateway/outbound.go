@@ -225,12 +225,16 @@ func (o *outbound) legacyToModern() error {
 	if err != nil {
 		return err
 	}
-	if !kept {
+	at := m.Meta.Start + 1
+	if !kept && len(edits) > len(o.edits) {
 		o.replace(m.Meta, append(append([]byte{'{'}, add...), '}'))
 		return nil
 	}
 	o.edits = edits
-	at := m.Meta.Start + 1
+	if !kept {
+		o.replace(wire.Span{Start: at, End: at}, add)
+		return nil
+	}
 	o.replace(wire.Span{Start: at, End: at}, append(add[:len(add):len(add)], ','))
 	return nil
 }

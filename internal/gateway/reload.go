@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock-mcp/penstock/config"
-	"github.com/penstock-mcp/penstock/internal/south"
 )
 
 // keeps reports whether the upstream of a key goes on unchanged under another
@@ -78,7 +77,7 @@ type Change struct{ Added, Removed, Replaced, Kept []string }
 func Changes(before, after *Gateway) Change {
 	var c Change
 	for _, key := range after.doc.UpstreamKeys() {
-		var was *south.Upstream
+		var was upstream
 		if before != nil {
 			was = before.upstreams[key]
 		}

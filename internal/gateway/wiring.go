@@ -44,8 +44,27 @@ func deriveKeys(c config.Keys) (keys, error) {
 	return k, err
 }
 
-func newUpstream(doc *config.Document, c *config.Upstream, self []byte, log *slog.Logger) (*south.Upstream, error) {
-	u, err := url.Parse(c.URL)
+func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []string, log *slog.Logger) (upstream, error) {
+	if c.Child() {
+		return newChild(doc, c, self, guard, log), nil
+	}
+	if len(c.URLs) == 0 {
+		return newAddress(doc, c, c.URL, self, log)
+	}
+	var each []*south.Upstream
+	for _, address := range c.URLs {
+		u, err := newAddress(doc, c, address, self, log)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, u)
+	}
+	return south.NewReplicas(each), nil
+}
+
+// newAddress is an upstream, or one replica of it, at one address.
+func newAddress(doc *config.Document, c *config.Upstream, address string, self []byte, log *slog.Logger) (*south.Upstream, error) {
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("upstreams.%s.url: %w", c.Key, err)
 	}
@@ -59,8 +78,39 @@ func newUpstream(doc *config.Document, c *config.Upstream, self []byte, log *slo
 	if h := c.Credentials.Header; h != nil {
 		header[textproto.CanonicalMIMEHeaderKey(h.Name)] = []string{h.Value.Reveal()}
 	}
+	o := upstreamOptions(doc, c, self, log)
+	o.URL, o.Header = u, header
+	if c.TLS != nil {
+		if o.TLS, err = clientTLS(c.TLS); err != nil {
+			return nil, fmt.Errorf("upstreams.%s.tls: %w", c.Key, err)
+		}
+	}
+	if !c.Proxy.IsZero() {
+		if o.Proxy, err = url.Parse(c.Proxy.Reveal()); err != nil {
+			return nil, fmt.Errorf("upstreams.%s.proxy: not a URL", c.Key) // the cause could hold its password
+		}
+	}
+	return south.New(o), nil
+}
+
+// newChild is an upstream that runs as a child process.
+func newChild(doc *config.Document, c *config.Upstream, self []byte, guard []string, log *slog.Logger) *south.Upstream {
+	env := map[string]string{}
+	for name, value := range c.Env {
+		env[name] = value.Reveal()
+	}
+	o := upstreamOptions(doc, c, self, log)
+	o.Command = &south.Command{
+		Argv: c.Command, Dir: c.Dir, Env: south.ChildEnv(os.LookupEnv, env), Guard: guard,
+		Backoff: time.Duration(c.Restart.Backoff), MaxBackoff: time.Duration(c.Restart.Max),
+	}
+	return south.New(o)
+}
+
+// upstreamOptions are those of every upstream, wherever it is.
+func upstreamOptions(doc *config.Document, c *config.Upstream, self []byte, log *slog.Logger) south.Options {
 	o := south.Options{
-		Key: c.Key, URL: u, Header: header,
+		Key:     c.Key,
 		Timeout: time.Duration(c.Timeout), TimeoutMax: time.Duration(doc.Limits.CallTimeoutMax), ProbeTimeout: max(time.Duration(doc.Limits.ListTimeout), time.Second),
 		MaxConcurrent: c.MaxConcurrent,
 		Failures:      uint32(c.Breaker.Failures), OpenFor: time.Duration(c.Breaker.Open),
@@ -76,17 +126,7 @@ func newUpstream(doc *config.Document, c *config.Upstream, self []byte, log *slo
 	case "legacy":
 		o.Era = mcp.Legacy
 	}
-	if c.TLS != nil {
-		if o.TLS, err = clientTLS(c.TLS); err != nil {
-			return nil, fmt.Errorf("upstreams.%s.tls: %w", c.Key, err)
-		}
-	}
-	if !c.Proxy.IsZero() {
-		if o.Proxy, err = url.Parse(c.Proxy.Reveal()); err != nil {
-			return nil, fmt.Errorf("upstreams.%s.proxy: not a URL", c.Key) // the cause could hold its password
-		}
-	}
-	return south.New(o), nil
+	return o
 }
 
 func clientTLS(c *config.ClientTLS) (*tls.Config, error) {

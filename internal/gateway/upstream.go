@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/penstock-mcp/penstock/internal/south"
+)
+
+// upstream is what the pipeline needs of one configured server: a
+// south.Upstream, or several of them at different addresses.
+type upstream interface {
+	Key() string
+	Info() *south.Info
+	State() south.State
+	Tried() bool
+	Wait(ctx context.Context)
+	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
+	EndSession(key south.SessionKey)
+	Forget()
+	Start()
+	Close(ctx context.Context)
+}
+
+// replicated is an upstream at several addresses. A call that did not reach one
+// of them ran nowhere, and goes to another.
+type replicated interface {
+	Width() int
+	Unreached(l *south.Link, key south.SessionKey)
+}
+
+var (
+	_ upstream   = (*south.Upstream)(nil)
+	_ upstream   = (*south.Replicas)(nil)
+	_ replicated = (*south.Replicas)(nil)
+)
