@@ -98,7 +98,7 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 
 // uiPointers finds _meta.ui.resourceUri and _meta["ui/resourceUri"].
 func uiPointers(raw, meta []byte) []uiPointer {
-	if meta == nil || !bytes.Contains(meta, []byte("esourceUri")) {
+	if meta == nil || !bytes.Contains(meta, []byte("esourceUri")) && bytes.IndexByte(meta, '\\') < 0 {
 		return nil
 	}
 	var out []uiPointer

@@ -17,8 +17,14 @@ import (
 // answer relays an upstream's answer to the client.
 func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
 	plan := g.plan(x, v, m, link)
-	if a.Rest != nil && passes(x, link, a, &plan) {
-		return stream(x, a, &plan)
+	if a.Rest != nil {
+		through, err := passes(x, link, a, &plan)
+		if err != nil {
+			return err
+		}
+		if through {
+			return stream(x, a, &plan)
+		}
 	}
 	whole, err := hold(a)
 	if err != nil {
@@ -46,25 +52,41 @@ func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Tar
 	return x.Reply(http.StatusOK, out)
 }
 
-// passes reports whether a large answer can stream through: a plain result. A
-// type of result that shows only later, and is not the plain one, cuts it off.
-func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Plan) bool {
+// heldForType is how much of a large answer is held to see what type of result
+// it is. A question of more than that is none that a user could be asked.
+const heldForType = 1 << 20
+
+// passes reports whether a large answer can stream through: a plain result. One
+// whose type does not show early is held for a while; what shows only after
+// that, and is not plain, cuts the connection before it is sent.
+func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Plan) (bool, error) {
 	if mcp.NeedsWhole(x.Revision) {
-		return false
+		return false, nil
 	}
 	b := wire.Peek(a.Head)
+	if b.Kind == wire.Response && !b.Failure && b.ResultType == nil && link.Era == mcp.Modern {
+		if ended, err := a.More(heldForType); ended || err != nil {
+			return false, err
+		}
+		b = wire.Peek(a.Head)
+	}
 	if b.Kind != wire.Response || b.Failure {
-		return false
+		return false, nil
 	}
 	if link.Era != mcp.Modern {
-		return true
+		return true, nil
 	}
-	if b.ResultType != nil && !bytes.Equal(b.ResultType, complete[0].Value) {
-		return false
+	if b.ResultType != nil {
+		if kind, err := wire.String(b.ResultType); err != nil || kind != "complete" {
+			return false, nil
+		}
 	}
-	plan.Require = complete
-	return true
+	plan.Require, plan.Forbid = complete, question
+	return true, nil
 }
+
+// question are the members of a result that asks its caller.
+var question = []string{"requestState", "inputRequests"}
 
 // invalid names the upstream in an error about its message.
 func invalid(m *member, err error) error {

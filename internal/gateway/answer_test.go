@@ -269,7 +269,7 @@ func TestALargeAnswerThatBreaksOffCutsTheClient(t *testing.T) {
 		if hd.method != "tools/call" {
 			return false
 		}
-		reply(w, 200, `{"jsonrpc":"2.0","id":`+hd.id+`,"result":{"a":"`+strings.Repeat("a", 150<<10))
+		reply(w, 200, `{"jsonrpc":"2.0","id":`+hd.id+`,"result":{"resultType":"complete","a":"`+strings.Repeat("a", 150<<10))
 		panic(abort)
 	}}
 	h := serving(t, map[string]*up{"u": u})

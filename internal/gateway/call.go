@@ -52,7 +52,7 @@ func notFound(x *north.Exchange, id string, err error) error {
 // last looked at: that is ours to mend, once, and never the client's to see
 // (checklist T62). Such a refusal says that nothing ran.
 func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
-	if x.Era == mcp.Modern && len(t.Params) > 0 {
+	if x.Era == mcp.Modern && !x.Headerless && len(t.Params) > 0 {
 		if err := checkParams(x, t.Params); err != nil {
 			return err
 		}

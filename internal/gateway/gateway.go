@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -132,10 +134,35 @@ func New(doc *config.Document, version Version, log *slog.Logger, before *Gatewa
 // Handler serves every virtual server, /health and /ready.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
+// ServeStdio serves one client that speaks stdio, on one virtual server.
+func (g *Gateway) ServeStdio(ctx context.Context, server string, in io.Reader, out io.Writer, drain time.Duration) error {
+	if g.servers[server] == nil {
+		return fmt.Errorf("there is no virtual server %q", server)
+	}
+	return g.handler.ServeStdio(ctx, server, in, out, drain)
+}
+
 // Start connects the upstreams and keeps them known until Close.
 func (g *Gateway) Start() {
-	for _, u := range g.upstreams {
+	for key, u := range g.upstreams {
+		var known atomic.Bool
+		known.Store(u.Info() != nil)
+		u.OnChange(func() {
+			if known.Swap(true) {
+				g.changed(key)
+			}
+		})
 		u.Start()
+	}
+}
+
+// changed has every list of an upstream read anew: it was started again, or
+// offers something else now.
+func (g *Gateway) changed(key string) {
+	for _, v := range g.servers {
+		if v.byKey[key] != nil {
+			v.catalog.Invalidate(key, 0, true)
+		}
 	}
 }
 

@@ -2,8 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"io"
+	"math"
 	"strconv"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
@@ -156,21 +155,10 @@ func (f *fetcher) result(u upstream, a *south.Answer) ([]byte, error) {
 // hold reads an answer to its end and scans it, however large; the upstream's
 // response_bytes bound it.
 func hold(a *south.Answer) ([]byte, error) {
-	if a.Rest == nil {
-		return a.Whole, nil
-	}
-	rest, err := io.ReadAll(a.Rest)
-	if err != nil {
-		return nil, a.Fault(err)
-	}
-	whole := append(append(make([]byte, 0, len(a.Head)+len(rest)), a.Head...), rest...)
-	if err := wire.Scan(whole, &a.Scan); err != nil {
+	if _, err := a.More(math.MaxInt64 - 1); err != nil {
 		return nil, err
 	}
-	if !a.Scan.Result.Ok() && !a.Scan.Error.Ok() {
-		return nil, fault.Wrap(errors.New("no result"), fault.InvalidAnswer, "an upstream answered with something that is no response")
-	}
-	return whole, nil
+	return a.Whole, nil
 }
 
 func has(obj []byte, name string) (yes bool) {

@@ -80,7 +80,7 @@ func (o *outbound) build(dst []byte) error {
 	if err != nil {
 		return err
 	}
-	if o.link.Era == mcp.Modern {
+	if o.link.Era == mcp.Modern && !o.link.Child() {
 		if err := o.mirror(); err != nil {
 			return err
 		}

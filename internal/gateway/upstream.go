@@ -17,6 +17,7 @@ type upstream interface {
 	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
 	EndSession(key south.SessionKey)
 	Forget()
+	OnChange(f func())
 	Start()
 	Close(ctx context.Context)
 }

@@ -6,6 +6,7 @@ type action struct {
 	with          []byte // replaces the value
 	drop          bool
 	dropNonObject bool
+	forbidden     bool
 	require       []byte // what the value must be
 	defaults      uint64 // the plan's defaults that are not needed if the member stays
 }
@@ -59,6 +60,9 @@ func (r *rewriter) decideEnvelope(name []byte) action {
 
 func (r *rewriter) decideResult(name []byte) action {
 	w, p := &r.walk, r.plan
+	if contains(p.Forbid, name) {
+		return action{forbidden: true}
+	}
 	var require []byte
 	if i := indexMember(p.Require, name); i >= 0 {
 		require = p.Require[i].Value

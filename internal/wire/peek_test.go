@@ -37,6 +37,7 @@ func TestARequiredValueIsRequired(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete2"}}`:        false,
 		`{"jsonrpc":"2.0","id":1,"result":{"resultType":1}}`:                  false,
 		`{"jsonrpc":"2.0","id":1,"result":{"result\u0054ype":"input_req"}}`:   false,
+		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"c\u006fmplete"}}`:    true,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"resultType"}}`:  true,
 		`{"jsonrpc":"2.0","id":1,"result":{"_meta":{},"resultType":"compl"}}`: false,
 	} {

@@ -23,6 +23,7 @@ type Plan struct {
 	Default       []Member // members of result: appended if absent
 	Drop          []string // members of result removed, with their comma
 	DropNonObject []string // members of result removed when they are not objects
+	Forbid        []string // members of result that must not be there
 	Require       []Member // members of result that, where they are there, must be these very strings
 
 	SetMeta  []Member // as Set within result._meta, which is created, or replaced when it is no object

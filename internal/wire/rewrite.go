@@ -116,6 +116,9 @@ func (r *rewriter) object(p place) error {
 		if err != nil {
 			return err
 		}
+		if a.forbidden {
+			return r.broken("a member of the result is not allowed here")
+		}
 		if a.require != nil {
 			if err := r.required(a.require); err != nil {
 				return err
@@ -288,9 +291,14 @@ func (r *rewriter) array(p place) error {
 	}
 }
 
-// required fails unless the value at pos is the string want, raw and quoted.
+// requiredRoom is how much of a required value is looked at: the longest that
+// is required, with every character escaped.
+const requiredRoom = 256
+
+// required fails unless the value at pos is the string want, which is raw and
+// quoted, however it is spelled.
 func (r *rewriter) required(want []byte) error {
-	for len(r.buf)-r.pos < len(want) {
+	for len(r.buf)-r.pos < requiredRoom {
 		more, err := r.more()
 		if err != nil {
 			return err
@@ -299,10 +307,20 @@ func (r *rewriter) required(want []byte) error {
 			break
 		}
 	}
-	if !bytes.HasPrefix(r.buf[r.pos:], want) {
-		return r.broken("a member of the result has a value that is not allowed here")
+	have := r.buf[r.pos:min(r.pos+requiredRoom, len(r.buf))]
+	if bytes.HasPrefix(have, want) {
+		return nil
 	}
-	return nil
+	if have[0] == '"' {
+		if end, _, ok := stringEnd(have, 1, false); ok {
+			a, errA := String(have[:end])
+			b, errB := String(want)
+			if errA == nil && errB == nil && a == b {
+				return nil
+			}
+		}
+	}
+	return r.broken("a member of the result has a value that is not allowed here")
 }
 
 // remove lets everything before from go out, and nothing from there to the end

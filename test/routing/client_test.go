@@ -9,11 +9,17 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// reporter is what tests and property checks have in common.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // client speaks to one virtual server as one MCP client would, byte by byte.
 type client struct {
@@ -22,6 +28,7 @@ type client struct {
 	session  string
 	accept   string // "": both forms
 	caps     string // raw capabilities of a modern client; "": {}
+	mayBeCut bool   // an answer without its end is an answer, too
 	n        int
 }
 
@@ -30,6 +37,8 @@ type answer struct {
 	status  int
 	header  http.Header
 	raw     []byte // the message; of an event stream, the data of its last event
+	stream  string // the body of an event stream
+	cut     bool   // it had no end
 	ID      jsontext.Value
 	Result  jsontext.Value
 	Failure *struct {
@@ -59,14 +68,14 @@ func (e *endpoint) modern(server string) *client {
 }
 
 // legacy returns a client with an open session.
-func (e *endpoint) legacy(t testing.TB, server, revision string) *client {
+func (e *endpoint) legacy(t reporter, server, revision string) *client {
 	t.Helper()
 	c := &client{url: e.path(server), revision: revision}
 	c.initialize(t)
 	return c
 }
 
-func (c *client) initialize(t testing.TB) *answer {
+func (c *client) initialize(t reporter) *answer {
 	t.Helper()
 	a := c.post(t, []byte(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"`+c.revision+`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`), nil)
 	if a.Result == nil {
@@ -80,7 +89,7 @@ func (c *client) initialize(t testing.TB) *answer {
 }
 
 // clients returns one client of each era.
-func (e *endpoint) clients(t testing.TB, server string) map[string]*client {
+func (e *endpoint) clients(t reporter, server string) map[string]*client {
 	t.Helper()
 	return map[string]*client{"modern": e.modern(server), "legacy": e.legacy(t, server, legacyRevision)}
 }
@@ -88,7 +97,7 @@ func (e *endpoint) clients(t testing.TB, server string) map[string]*client {
 func (c *client) modern() bool { return c.revision == modernRevision }
 
 // call sends a request with the given raw params object; metadata is added.
-func (c *client) call(t testing.TB, method, params string) *answer {
+func (c *client) call(t reporter, method, params string) *answer {
 	t.Helper()
 	c.n++
 	params = cmp.Or(params, "{}")
@@ -104,14 +113,17 @@ func (c *client) call(t testing.TB, method, params string) *answer {
 }
 
 // headers are those that repeat a modern message's body (checklist 21, 22).
-func (c *client) headers(t testing.TB, body []byte) http.Header {
+func (c *client) headers(t reporter, body []byte) http.Header {
 	t.Helper()
 	if !c.modern() {
 		return nil
 	}
 	var m struct {
-		Method string
-		Params struct{ Name, URI string }
+		Method string `json:"method"`
+		Params struct {
+			Name string `json:"name"`
+			URI  string `json:"uri"`
+		} `json:"params"`
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
 		t.Fatalf("a test's own message: %v\n%s", err, body)
@@ -136,13 +148,26 @@ func headerValue(s string) string {
 	return s
 }
 
+// headerText undoes headerValue.
+func headerText(v string) string {
+	inner, ok := strings.CutPrefix(v, "=?base64?")
+	if !ok {
+		return v
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(inner, "?="))
+	if err != nil {
+		return "not base64: " + v
+	}
+	return string(raw)
+}
+
 // post sends exactly these bytes.
-func (c *client) post(t testing.TB, body []byte, header http.Header) *answer {
+func (c *client) post(t reporter, body []byte, header http.Header) *answer {
 	t.Helper()
 	return c.send(t, http.MethodPost, body, header)
 }
 
-func (c *client) send(t testing.TB, verb string, body []byte, header http.Header) *answer {
+func (c *client) send(t reporter, verb string, body []byte, header http.Header) *answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), verb, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -162,17 +187,24 @@ func (c *client) send(t testing.TB, verb string, body []byte, header http.Header
 		r.Header.Set("Mcp-Protocol-Version", c.revision)
 	}
 	resp, err := http.DefaultClient.Do(r)
+	if err != nil && c.mayBeCut {
+		return &answer{cut: true}
+	}
 	if err != nil {
 		t.Fatalf("%s %s: %v", verb, c.url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
+	a := &answer{status: resp.StatusCode, header: resp.Header, raw: raw}
+	if err != nil && c.mayBeCut {
+		a.cut = true
+		return a
+	}
 	if err != nil {
 		t.Fatalf("%s %s: %v after %d bytes", verb, c.url, err, len(raw))
 	}
-	a := &answer{status: resp.StatusCode, header: resp.Header, raw: raw}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		a.raw = lastEvent(raw)
+		a.raw, a.stream = lastEvent(raw), string(raw)
 	}
 	if len(a.raw) == 0 || !strings.Contains(resp.Header.Get("Content-Type"), "json") && !strings.Contains(resp.Header.Get("Content-Type"), "event-stream") {
 		return a
@@ -223,7 +255,7 @@ func (p *page) items() []item {
 	return append(append(append(p.Tools, p.Prompts...), p.Resources...), p.ResourceTemplates...)
 }
 
-func (a *answer) page(t testing.TB) *page {
+func (a *answer) page(t reporter) *page {
 	t.Helper()
 	if a.Result == nil {
 		t.Fatalf("no list: HTTP %d %s", a.status, a.raw)
@@ -236,7 +268,7 @@ func (a *answer) page(t testing.TB) *page {
 }
 
 // walk lists every page.
-func (c *client) walk(t testing.TB, method string) []item {
+func (c *client) walk(t reporter, method string) []item {
 	t.Helper()
 	var out []item
 	params := ""
@@ -253,7 +285,7 @@ func (c *client) walk(t testing.TB, method string) []item {
 }
 
 // ids are the identifiers of a whole list.
-func (c *client) ids(t testing.TB, method string) []string {
+func (c *client) ids(t reporter, method string) []string {
 	t.Helper()
 	out := []string{}
 	for _, i := range c.walk(t, method) {
@@ -263,7 +295,7 @@ func (c *client) ids(t testing.TB, method string) []string {
 }
 
 // named calls what a method names: params.name, or params.uri for resources.
-func (c *client) named(t testing.TB, method, name string) *answer {
+func (c *client) named(t reporter, method, name string) *answer {
 	t.Helper()
 	switch method {
 	case "resources/read":

@@ -16,7 +16,35 @@ import (
 type peers map[string]*peer
 
 // endpoint is a running gateway.
-type endpoint struct{ base string }
+type endpoint struct {
+	base     string
+	gw       *penstock.Gateway
+	document string
+}
+
+// reload serves the document with one line of it replaced.
+func (e *endpoint) reload(t testing.TB, line, by string) {
+	t.Helper()
+	var out []string
+	for l := range strings.SplitSeq(e.document, "\n") {
+		if strings.HasPrefix(l, line) {
+			l, line = by, "\x00"
+		}
+		out = append(out, l)
+	}
+	if line != "\x00" {
+		t.Fatalf("the document has no line %q:\n%s", line, e.document)
+	}
+	doc, err := config.Parse("test.yaml", []byte(strings.Join(out, "\n")), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := e.gw.Reload(ctx, doc); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // serve starts the peers and a gateway in front of them. servers is the body
 // of the document's `servers` key, indented by two; "" leaves it out.
@@ -42,7 +70,11 @@ func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint
 		if p.url == "" {
 			p.start(t)
 		}
-		b.WriteString("  " + key + ": {url: '" + p.url + "'}\n")
+		b.WriteString("  " + key + ": {url: '" + p.url + "'")
+		if p.namespace != "" {
+			b.WriteString(", namespace: " + p.namespace)
+		}
+		b.WriteString("}\n")
 	}
 	if servers != "" {
 		b.WriteString("servers:\n" + servers + "\n")
@@ -72,7 +104,7 @@ func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return &endpoint{base: s.URL}
+	return &endpoint{base: s.URL, gw: gw, document: b.String()}
 }
 
 // refused returns the problems of a document that must not load.

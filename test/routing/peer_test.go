@@ -29,6 +29,7 @@ type peer struct {
 	legacy       bool
 	caps         string // raw capabilities; "": tools, prompts, resources and completions
 	instructions string
+	namespace    string   // of its upstream in the document; "": the key
 	tools        []string // raw list items
 	prompts      []string
 	resources    []string
@@ -40,6 +41,8 @@ type peer struct {
 	// reply answers a call instead of the peer's own answer, with a raw message
 	// in which $ID stands for the id. "": the peer's own answer after all.
 	reply func(got request) string
+	// raw answers a call all by itself where it returns true.
+	raw func(w http.ResponseWriter, got request) bool
 	// before runs ahead of every answer; it may wait.
 	before func(got request)
 
@@ -91,7 +94,7 @@ func (p *peer) got(method string) []request {
 }
 
 // last is the newest message of a method; it is an error when there is none.
-func (p *peer) last(t testing.TB, method string) request {
+func (p *peer) last(t reporter, method string) request {
 	t.Helper()
 	all := p.got(method)
 	if len(all) == 0 {
@@ -126,9 +129,13 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		var params struct {
-			Name, URI string
-			Cursor    *string
-			Ref       struct{ Name, URI string }
+			Name   string  `json:"name"`
+			URI    string  `json:"uri"`
+			Cursor *string `json:"cursor"`
+			Ref    struct {
+				Name string `json:"name"`
+				URI  string `json:"uri"`
+			} `json:"ref"`
 		}
 		if m.Params != nil {
 			if err := json.Unmarshal(m.Params, &params); err != nil {
@@ -171,6 +178,9 @@ func (p *peer) serve(w http.ResponseWriter, r *http.Request, got request) {
 		p.sessions++
 		w.Header().Set("Mcp-Session-Id", "s"+strconv.Itoa(p.sessions))
 		p.mu.Unlock()
+	}
+	if p.raw != nil && p.raw(w, got) {
+		return
 	}
 	if p.reply != nil {
 		if m := p.reply(got); m != "" {
