@@ -1,22 +1,10 @@
-// Package store keeps what must outlive a request: records, and the interface
-// of one repository for each room that keeps state (DESIGN section 12). Each
-// engine is a package of its own and passes the same conformance suite.
 package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
-)
-
-// Sentinel errors of every repository.
-var (
-	ErrNotFound = errors.New("store: no such record")
-	ErrConflict = errors.New("store: the record was changed by another")
-	ErrFull     = errors.New("store: the bound on records is reached")
-	ErrFullFor  = errors.New("store: the principal's bound on records is reached")
 )
 
 // Session is a northern legacy session (DESIGN section 7). A record handed out

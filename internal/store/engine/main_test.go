@@ -1,0 +1,15 @@
+package engine_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/penstock-mcp/penstock/internal/store/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(victimEnv); address != "" {
+		victim(address)
+	}
+	os.Exit(pgtest.Main(m))
+}
