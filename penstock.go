@@ -13,6 +13,7 @@ package penstock
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -22,12 +23,14 @@ import (
 
 	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/gateway"
+	"github.com/penstock-mcp/penstock/internal/south"
 )
 
 // Gateway is one governed MCP endpoint in front of many servers. Its methods
 // are safe for concurrent use.
 type Gateway struct {
 	log     *slog.Logger
+	self    gateway.Version
 	current atomic.Pointer[gateway.Gateway]
 
 	mu       sync.Mutex // serializes Reload and Close; guards what follows
@@ -38,13 +41,27 @@ type Gateway struct {
 	hurry    context.CancelFunc
 }
 
-type options struct{ log *slog.Logger }
+type options struct {
+	log   *slog.Logger
+	guard []string
+	store *Store // nil: in memory
+}
 
 // Option changes how New builds a Gateway.
 type Option func(*options)
 
 // WithLogger sends the gateway's log to l; without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithChildGuard names a program, with its arguments, that calls GuardChild. One
+// of it runs beside each child process and ends the child's whole process group
+// when this process dies without a chance to, as by SIGKILL. Without it such a
+// child only sees its input end.
+func WithChildGuard(argv ...string) Option { return func(o *options) { o.guard = argv } }
+
+// GuardChild is all that a program for WithChildGuard does, with its standard
+// input. It does not return.
+func GuardChild(in io.Reader) { south.Guard(in) }
 
 // New builds a gateway from a complete document, as config.Load and
 // config.Parse return it. It has no side effects: nothing is opened or
@@ -54,17 +71,20 @@ func New(doc *config.Document, opts ...Option) (*Gateway, error) {
 	for _, f := range opts {
 		f(&o)
 	}
-	first, err := gateway.New(doc, self(), o.log, nil)
+	self := gateway.Version{Name: "penstock", Version: Version(), Guard: o.guard}
+	var st gateway.Storage
+	if o.store != nil {
+		st = o.store.storage()
+	}
+	first, err := gateway.New(doc, self, o.log, st, nil)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{log: o.log}
+	g := &Gateway{log: o.log, self: self}
 	g.retire, g.hurry = context.WithCancel(context.Background())
 	g.current.Store(first)
 	return g, nil
 }
-
-func self() gateway.Version { return gateway.Version{Name: "penstock", Version: Version()} }
 
 // Handler serves every virtual server of the document on its path, and /health
 // and /ready. It may be used before Run; the first request then connects.
@@ -72,6 +92,14 @@ func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.current.Load().Handler().ServeHTTP(w, r)
 	})
+}
+
+// ServeStdio serves one client that speaks stdio on a virtual server, beside
+// what Handler serves: its messages are the lines of in, and nothing but
+// messages goes to out. It returns when in or ctx ends, once the requests in
+// flight have ended or drain has passed. A reload changes nothing for it.
+func (g *Gateway) ServeStdio(ctx context.Context, server string, in io.Reader, out io.Writer, drain time.Duration) error {
+	return g.current.Load().ServeStdio(ctx, server, in, out, drain)
 }
 
 // Details serves /ready with the state of each upstream, for operators. It
@@ -124,7 +152,7 @@ func (g *Gateway) Reload(ctx context.Context, doc *config.Document) error {
 		return errors.New("the gateway is closed")
 	}
 	before := g.current.Load()
-	after, err := gateway.New(doc, self(), g.log, before)
+	after, err := gateway.New(doc, g.self, g.log, gateway.Storage{}, before)
 	if err != nil {
 		return err
 	}

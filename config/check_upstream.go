@@ -22,6 +22,7 @@ func (d *decoder) checkUpstream(doc *Document, u *Upstream) {
 	if !keyForm.MatchString(u.Key) {
 		d.problemFor(path, keySuffix, "the key "+keyRule, "")
 	}
+	d.checkCommand(path, u)
 	d.checkHeaders(path, u)
 	d.checkCredentials(path, u)
 	d.checkUpstreamTLS(path, u)

@@ -40,6 +40,7 @@ var goodDocuments = map[string]string{
 	"key as number":       "upstreams: {1: {url: 'http://h/'}}",
 	"keys":                "keys: {ring: ['0123456789abcdef0123456789abcdef', \"${OLD:-x}\"]}",
 	"observe":             "observe: {listen: 127.0.0.1:9090}",
+	"command":             "upstreams: {a: {command: [sh, -c, 'exit 0'], dir: testdata, env: {LOG: info, TOKEN: \"${T:-x}\"}, restart: {backoff: 10ms, max: 1m}}}",
 	"upper case scheme":   "upstreams: {a: {url: 'HTTPS://h/'}}",
 }
 
@@ -126,6 +127,14 @@ var badDocuments = map[string]badDocument{
 		`2:51: allowed_origins[2]: must be an origin such as https://app.example.com, not "null"`,
 	}, true},
 	"upstream without url": {"upstreams: {a: {}}", []string{`1:16: upstreams.a: url is missing`}, false},
+	"url and command":      {"upstreams: {a: {url: 'http://h/', command: [sh]}}", []string{`1:13: upstreams.a: holds url and command; keep one of them`}, false},
+	"no command":           {"upstreams: {a: {command: []}}", []string{`1:17: upstreams.a.command: must not be empty; write the program and its arguments as a list`}, false},
+	"no program":           {"upstreams: {a: {command: ['', x]}}", []string{`1:17: upstreams.a.command: has no program; the first item is the program`}, true},
+	"command as text":      {"upstreams: {a: {command: sh -c x}}", []string{`1:26: upstreams.a.command: must be a list, not a string`}, false},
+	"variables": {"upstreams: {a: {command: [sh], env: {'A=B': x}, restart: {backoff: 2m}}}", []string{
+		`1:38: upstreams.a.env."A=B": is not a name that a variable can have`,
+		`1:49: upstreams.a.restart: backoff must not be longer than max`,
+	}, true},
 	"upstream keys": {"upstreams: {-a: {url: 'http://h/'}, 'a b': {url: 'http://h/'}}", []string{
 		`1:13: upstreams.-a: the key must start with a letter or digit, go on with letters, digits, dots, underscores and dashes, and have at most 64 characters`,
 		`1:37: upstreams."a b": the key must start with a letter or digit, go on with letters, digits, dots, underscores and dashes, and have at most 64 characters`,
@@ -207,7 +216,6 @@ var badDocuments = map[string]badDocument{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,
 	}, false},
 	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\n  a: {url: 'https://h/', credentials: {exchange: {}}}\nauth: {}\nobserve: {sample: 1}\nlimits: {queue: 1}\n", []string{
-		`3:5: upstreams.jobs.command: not available in this version`,
 		`4:5: upstreams.jobs.durable: not available in this version`,
 		`5:40: upstreams.a.credentials.exchange: not available in this version`,
 		`6:1: auth: not available in this version`,

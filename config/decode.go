@@ -148,13 +148,29 @@ func (d *decoder) structure(n ast.Node, s *shape, into reflect.Value, path, temp
 		d.value(p.value, s.fields[i].shape, into.Field(s.fields[i].index), at, below)
 	}
 	for _, f := range s.fields {
-		if !f.required || seen[f.name] {
-			continue
+		if f.required && !seen[f.name] {
+			d.problemFor(path, "", f.name+" is missing", "")
 		}
-		if f.name == "url" && (seen["urls"] || seen["command"]) {
-			continue
+		if f.oneOf != nil {
+			d.oneOf(path, f.oneOf, seen)
 		}
-		d.problemFor(path, "", f.name+" is missing", "")
+	}
+}
+
+// oneOf reports when none or several of the keys are there.
+func (d *decoder) oneOf(path string, keys []string, seen map[string]bool) {
+	var there []string
+	for _, key := range keys {
+		if seen[key] {
+			there = append(there, key)
+		}
+	}
+	switch len(there) {
+	case 0:
+		d.problemFor(path, "", keys[0]+" is missing", "")
+	case 1:
+	default:
+		d.problemFor(path, keySuffix, "holds "+strings.Join(there, " and "), "keep one of them")
 	}
 }
 

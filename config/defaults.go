@@ -33,6 +33,10 @@ func (d *Document) complete() {
 		if u.Timeout == 0 {
 			u.Timeout = d.Limits.CallTimeout
 		}
+		if u.Child() && u.Restart == nil {
+			u.Restart = &Restart{}
+			upstreamShape().field("restart").fill(reflect.ValueOf(u.Restart).Elem())
+		}
 	}
 	if d.Servers == nil {
 		s := &Server{}
@@ -66,6 +70,16 @@ func defaultSeparator(naming string) string {
 		return "-"
 	}
 	return ""
+}
+
+// field is the shape of one key of a struct.
+func (s *shape) field(name string) *shape {
+	for _, f := range s.fields {
+		if f.name == name {
+			return f.shape
+		}
+	}
+	panic("config: there is no key " + name)
 }
 
 func serverShape() *shape {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,7 +23,8 @@ func FromUpstreams(args []string) (*Document, error) {
 	return doc, nil
 }
 
-// AddUpstreams adds the upstreams of `--upstream NAME=URL` flags to every server
+// AddUpstreams adds the upstreams of `--upstream NAME=URL` flags (or
+// `NAME='command args'`, split into words as a shell does it) to every server
 // that offers all of them, and checks the document again. With an error, which is
 // Problems, the document is unusable. It must not run beside readers of d.
 func (d *Document) AddUpstreams(args []string) error {
@@ -35,7 +37,7 @@ func (d *Document) AddUpstreams(args []string) error {
 		at := "--upstream " + name
 		switch {
 		case !found || name == "" || address == "":
-			c.flagProblem("--upstream", "must be NAME=URL")
+			c.flagProblem("--upstream", "must be NAME=URL or NAME='command args'")
 		case !keyForm.MatchString(name):
 			c.flagProblem("--upstream", "the name "+keyRule)
 		case d.Upstreams[name] != nil:
@@ -48,10 +50,17 @@ func (d *Document) AddUpstreams(args []string) error {
 			u := &Upstream{URL: address}
 			upstreamShape().fill(reflect.ValueOf(u).Elem())
 			d.Upstreams[name] = u
-		case strings.Contains(address, "://"):
-			c.flagProblem(at, "must be an http or https URL")
+		case otherScheme.MatchString(address):
+			c.flagProblem(at, "must be an http or https URL, or a command")
 		default:
-			c.flagProblem(at, "a command as upstream is "+notAvailable)
+			argv, err := splitWords(address)
+			if err != nil || len(argv) == 0 {
+				c.flagProblem(at, "the command "+err.Error())
+				continue
+			}
+			u := &Upstream{Command: argv}
+			upstreamShape().fill(reflect.ValueOf(u).Elem())
+			d.Upstreams[name] = u
 		}
 	}
 	if len(c.problems) > 0 {
@@ -71,6 +80,9 @@ func (d *Document) AddUpstreams(args []string) error {
 	}
 	return nil
 }
+
+// otherScheme is the beginning of a URL.
+var otherScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*://`)
 
 func (d *decoder) flagProblem(path, message string) {
 	d.problems = append(d.problems, Problem{Path: path, Message: message})

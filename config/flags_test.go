@@ -2,7 +2,10 @@ package config
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -42,21 +45,60 @@ func TestUpstreamFlagsJoinServersThatOfferAll(t *testing.T) {
 }
 
 func TestBadUpstreamFlagsAreAllReported(t *testing.T) {
-	_, err := FromUpstreams([]string{"x", "=http://h/", "a=", "a b=http://h/", "a=./server --stdio", "b=ws://h/", "c=http://u:hunter2@h/", "d=http://h/", "d=http://h/"})
+	_, err := FromUpstreams([]string{"x", "=http://h/", "a=", "a b=http://h/", "a=./server '--stdio", "e= ", "b=ws://h/", "c=http://u:hunter2@h/", "d=http://h/", "d=http://h/"})
 	var problems Problems
 	if !errors.As(err, &problems) {
 		t.Fatal(err)
 	}
+	const urlOrCommand = "--upstream: must be NAME=URL or NAME='command args'"
 	want := []string{
-		"--upstream: must be NAME=URL", "--upstream: must be NAME=URL", "--upstream: must be NAME=URL",
+		urlOrCommand, urlOrCommand, urlOrCommand,
 		"--upstream: the name " + keyRule,
-		"--upstream a: a command as upstream is not available in this version",
-		"--upstream b: must be an http or https URL",
+		"--upstream a: the command has a quote that is not closed",
+		"--upstream e: the command is empty",
+		"--upstream b: must be an http or https URL, or a command",
 		"--upstream c: must be an absolute http or https URL without user name and fragment",
 		"--upstream d: there is an upstream of that name already",
 	}
 	if diff := cmp.Diff(want, lines(problems)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnUpstreamFlagTakesACommand(t *testing.T) {
+	doc, err := FromUpstreams([]string{`files=npx -y "my server" --root '/a b' --url http://h/`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := doc.Upstreams["files"]
+	if diff := cmp.Diff([]string{"npx", "-y", "my server", "--root", "/a b", "--url", "http://h/"}, u.Command); diff != "" {
+		t.Error(diff)
+	}
+	if u.URL != "" || u.Restart == nil || time.Duration(u.Restart.Backoff) != time.Second || time.Duration(u.Restart.Max) != 30*time.Second {
+		t.Errorf("upstream %+v", u)
+	}
+}
+
+func TestWordsAreSplitAsAShellDoesAndNothingIsExpanded(t *testing.T) {
+	for line, want := range map[string][]string{
+		`a`:                         {"a"},
+		"  a\tb\n c  ":              {"a", "b", "c"},
+		`a 'b c' "d e"`:             {"a", "b c", "d e"},
+		`a'b'"c"\\d`:                {`abc\d`},
+		`a "" ''`:                   {"a", "", ""},
+		`a\ b`:                      {"a b"},
+		`"a\"b" 'a\b' "a\nb" "\\$"`: {`a"b`, `a\b`, `a\nb`, `\$`},
+		`$HOME ~ *.go | rm; & >x`:   {"$HOME", "~", "*.go", "|", "rm;", "&", ">x"},
+	} {
+		got, err := splitWords(line)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", line, err, diff)
+		}
+	}
+	for _, line := range []string{"", "  ", `"a`, `a 'b`, `a\`} {
+		if got, err := splitWords(line); err == nil {
+			t.Errorf("%q: %q", line, got)
+		}
 	}
 }
 
@@ -80,4 +122,24 @@ func TestListenFlagFollowsTheRuleOfTheDocument(t *testing.T) {
 			}
 		}
 	}
+}
+
+func FuzzQuotedWordsComeBackAsTheyWere(f *testing.F) {
+	f.Add("npx", "my server", `it's "here" \n`)
+	f.Add("", "$HOME", "a\nb\t")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		words := []string{a, b, c}
+		var line []string
+		for _, w := range words {
+			if !utf8.ValidString(w) {
+				t.Skip("a command line of a document is UTF-8")
+			}
+			line = append(line, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+		}
+		got, err := splitWords(strings.Join(line, " \t"))
+		if diff := cmp.Diff(words, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		_, _ = splitWords(a) // whatever it is, it ends
+	})
 }

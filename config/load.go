@@ -133,6 +133,10 @@ func nesting(data []byte) int {
 			depth = max(0, depth-1)
 		case '\n':
 			run = 0
+		case ',':
+			if depth > 0 {
+				run = 0 // what follows stands beside what was before
+			}
 		case '-', '?', ':', '!', '&':
 			if i+1 < len(data) && (data[i+1] == ' ' || data[i+1] == '\t') || c == '!' || c == '&' {
 				run++

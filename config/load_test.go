@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -295,5 +296,23 @@ func TestDeepNestingIsRefusedQuickly(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%q takes %v", one, took)
 		}
+	}
+}
+
+func TestADocumentOnOneLineLoads(t *testing.T) {
+	b := []byte(`{"upstreams": {"a": {"url": "http://127.0.0.1:1/mcp"}}, "servers": {"default": {"aliases": {`)
+	for i := range 60 {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = fmt.Appendf(b, `"t%d": {"upstream": "a", "tool": "x%d"}`, i, i)
+	}
+	b = append(b, `}}}}`...)
+	doc, err := Parse("one-line.json", b, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(doc.Servers[DefaultServer].Aliases); got != 60 {
+		t.Errorf("%d aliases", got)
 	}
 }

@@ -53,6 +53,7 @@ func (s *shape) structSchema(template string) map[string]any {
 	properties := map[string]any{}
 	together := map[string]any{}
 	var required []string
+	var oneOf []any
 	for _, f := range s.fields {
 		below := join(template, f.name)
 		if unavailableKey(below) {
@@ -72,6 +73,9 @@ func (s *shape) structSchema(template string) map[string]any {
 		if f.required {
 			required = append(required, f.name)
 		}
+		for _, name := range f.oneOf {
+			oneOf = append(oneOf, map[string]any{"required": []string{name}})
+		}
 		if f.with != "" {
 			together[f.name] = []string{f.with}
 		}
@@ -79,6 +83,9 @@ func (s *shape) structSchema(template string) map[string]any {
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if required != nil {
 		out["required"] = required
+	}
+	if oneOf != nil {
+		out["oneOf"] = oneOf
 	}
 	if len(together) > 0 {
 		out["dependentRequired"] = together

@@ -87,7 +87,8 @@ func TestSchemaAndLoaderJudgeSingleValuesAlike(t *testing.T) {
 		"allow_anonymous: %", "state: %", "admin: %", "limits: {sessions: %}", "limits: {cache_bytes: %}", "limits: %", "keys: %", "keys: {ring: %}",
 		"upstreams: %", "upstreams: {a: %}", "upstreams: {a: {url: %}}", "upstreams: {a: {url: 'http://h/', era: %}}", "upstreams: {a: {url: 'http://h/', owner: %}}",
 		"upstreams: {a: {url: 'http://h/', breaker: {failures: %}}}", "upstreams: {a: {url: 'http://h/', breaker: {open: %}}}",
-		"upstreams: {a: {url: 'http://h/', namespace: %}}", "upstreams: {a: {url: 'http://h/', headers: %}}", "upstreams: {a: {url: 'http://h/', command: %}}",
+		"upstreams: {a: {url: 'http://h/', namespace: %}}", "upstreams: {a: {url: 'http://h/', headers: %}}", "upstreams: {a: {url: 'http://h/', command: %}}", "upstreams: {a: {command: %}}",
+		"upstreams: {a: {command: [sh], dir: %}}", "upstreams: {a: {command: [sh], env: %}}", "upstreams: {a: {command: [sh], restart: %}}",
 		"servers: {default: %}", "servers: {default: {page_size: %}}", "servers: {default: {origin_tag: %}}", "servers: {default: {naming: %}}",
 		"servers: {default: {expose: %}}", "servers: {default: {expose: {tools: %}}}", "servers: {default: {instructions: %}}", "tasks: %", "policy: %",
 	}

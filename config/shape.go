@@ -43,9 +43,10 @@ type field struct {
 	doc      string
 	fallback string
 	required bool
-	with     string // another key that must be there too
-	keyed    bool   // a map whose keys follow keyForm
-	bounds   string // keywords for the schema, as "maxProperties=1,uniqueItems=true"
+	with     string   // another key that must be there too
+	oneOf    []string // keys, this one first, of which exactly one must be there
+	keyed    bool     // a map whose keys follow keyForm
+	bounds   string   // keywords for the schema, as "maxProperties=1,uniqueItems=true"
 	shape    *shape
 }
 
@@ -80,7 +81,8 @@ func shapeOf(t reflect.Type, tag reflect.StructTag) *shape {
 				index: i, name: name,
 				doc:      f.Tag.Get("doc"),
 				fallback: f.Tag.Get("default"),
-				required: f.Tag.Get("required") == "true",
+				required: f.Tag.Get("required") == "true" && f.Tag.Get("oneof") == "",
+				oneOf:    alternatives(f.Tag.Get("oneof")),
 				with:     f.Tag.Get("with"),
 				keyed:    f.Tag.Get("keyed") == "true",
 				bounds:   f.Tag.Get("bounds"),
@@ -101,6 +103,13 @@ func shapeOf(t reflect.Type, tag reflect.StructTag) *shape {
 		return (&shape{kind: kindNumber, form: form{what: "a number"}}).refine(tag)
 	}
 	panic(fmt.Sprintf("config: no shape for %s", t))
+}
+
+func alternatives(tag string) []string {
+	if tag == "" {
+		return nil
+	}
+	return strings.Split(tag, ",")
 }
 
 var urlForm = regexp.MustCompile(`^[hH][tT][tT][pP][sS]?://[^\s/?#@]+([/?][^\s#]*)?$`)

@@ -7,7 +7,7 @@ type Upstream struct {
 	// Key is the key under `upstreams`, filled in by Load.
 	Key string `yaml:"-"`
 
-	URL              string            `yaml:"url" required:"true" format:"http-url" doc:"Streamable HTTP endpoint, http or https, without user name and fragment."`
+	URL              string            `yaml:"url" required:"true" oneof:"url,urls,command" format:"http-url" doc:"Streamable HTTP endpoint, http or https, without user name and fragment."`
 	URLs             []string          `yaml:"urls" doc:"Endpoints of several replicas of one server, instead of url."`
 	Namespace        string            `yaml:"namespace" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" maxlen:"64" doc:"What stands before the separator in names under namespaced. Default: the key."`
 	Formerly         []string          `yaml:"formerly" doc:"Earlier keys of this upstream, whose tasks it keeps."`
@@ -23,17 +23,23 @@ type Upstream struct {
 	TrustAnnotations Toggle            `yaml:"trust_annotations" default:"false" doc:"Whether the annotations of its tools count in policy."`
 	Owner            string            `yaml:"owner" doc:"Who answers for this upstream; shown to operators."`
 
-	Command []string          `yaml:"command" doc:"Child process that speaks stdio, as argv, instead of url; there is no shell."`
-	Dir     string            `yaml:"dir" doc:"Working folder of the child."`
+	Command []string          `yaml:"command" bounds:"minItems=1" doc:"Child process that speaks stdio, as argv, instead of url; there is no shell."`
+	Dir     string            `yaml:"dir" doc:"Working folder of the child. Default: the gateway's own."`
 	Env     map[string]Secret `yaml:"env" doc:"Environment of the child, beside PATH, HOME, LANG and TMPDIR."`
 	Restart *Restart          `yaml:"restart" doc:"How a child that ended is started again."`
 	Durable *UpstreamDurable  `yaml:"durable" doc:"Makes the upstream eligible for durable tasks."`
 }
 
+// Child reports whether the upstream is a child process.
+func (u *Upstream) Child() bool { return len(u.Command) > 0 }
+
 // DisplayURL is the URL as it may be shown to operators: without its query, where
 // some servers expect a key.
-func (u *Upstream) DisplayURL() string {
-	base, _, found := strings.Cut(u.URL, "?")
+func (u *Upstream) DisplayURL() string { return DisplayURL(u.URL) }
+
+// DisplayURL is an upstream's address as it may be shown to operators.
+func DisplayURL(address string) string {
+	base, _, found := strings.Cut(address, "?")
 	if found {
 		return base + "?[hidden]"
 	}

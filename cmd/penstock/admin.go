@@ -37,6 +37,11 @@ func adminPath(doc *config.Document, pid int) string {
 		p := doc.State.Path()
 		return strings.TrimSuffix(p, filepath.Ext(p)) + ".sock"
 	}
+	return processSocket(pid)
+}
+
+// processSocket is the place of one process's socket in the runtime folder.
+func processSocket(pid int) string {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {
 		dir = os.TempDir()
@@ -49,7 +54,7 @@ func newAdminSocket(ctx context.Context, doc *config.Document, h http.Handler, l
 	if path == "" {
 		return nil, nil
 	}
-	ln, err := listenUnix(ctx, path)
+	a, err := bindAdmin(ctx, path, h, log)
 	if err != nil {
 		if doc.Admin != "" {
 			return nil, fmt.Errorf("admin: %w; set admin to another unix:PATH, or to off", err)
@@ -57,6 +62,14 @@ func newAdminSocket(ctx context.Context, doc *config.Document, h http.Handler, l
 		// The default place is a courtesy; the gateway serves without it.
 		log.Warn("no admin socket", "error", err)
 		return nil, nil
+	}
+	return a, nil
+}
+
+func bindAdmin(ctx context.Context, path string, h http.Handler, log *slog.Logger) (*adminSocket, error) {
+	ln, err := listenUnix(ctx, path)
+	if err != nil {
+		return nil, err
 	}
 	a := &adminSocket{path: path, ln: ln, done: make(chan struct{})}
 	a.srv = &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/penstock-mcp/penstock/config"
 )
 
@@ -45,15 +47,16 @@ func TestValidateSaysOkAndCounts(t *testing.T) {
 }
 
 func TestValidatePrintsEveryProblemAndFails(t *testing.T) {
-	path := writeFile(t, "p.yaml", "x: 1\nshutdown: 0s\nupstreams: {j: {command: [a]}}\n")
+	path := writeFile(t, "p.yaml", "x: 1\nshutdown: 0s\nupstreams: {j: {durable: {}}}\n")
 	stdout, stderr, err := runCommand(t, newValidateCommand(), "--config", path)
 	want := path + ":1:1: x: unknown key\n" +
 		path + ":2:11: shutdown: must be more than zero, not \"0s\"\n" +
-		path + ":3:17: upstreams.j.command: not available in this version\n"
+		path + ":3:16: upstreams.j: url is missing\n" +
+		path + ":3:17: upstreams.j.durable: not available in this version\n"
 	if stderr != want || stdout != "" {
 		t.Errorf("stdout %q, stderr:\n%s\nwant:\n%s", stdout, stderr, want)
 	}
-	if err == nil || err.Error() != path+": 3 problems" {
+	if err == nil || err.Error() != path+": 4 problems" {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -121,7 +124,7 @@ const clientFile = `{"other": 1, "mcpServers": {
   "my__server 1": {"url": "http://127.0.0.1:3001/mcp", "headers": {"authorization": "Basic hunter2"}},
   "my server 1": {"type": "streamable-http", "url": "https://h.example/mcp?key=hunter2"},
   "ref": {"url": "https://r.example/", "headers": {"Authorization": "Bearer ${REF_TOKEN}"}},
-  "jobs": {"command": "npx", "args": ["-y", "server", "--api-key", "hunter2", "token=hunter2", "abcdefghijklmnop0123456789"], "env": {"SECRET": "hunter2"}},
+  "jobs": {"command": "npx", "args": ["-y", "server", "--api-key", "hunter2", "token=hunter2", "abcdefghijklmnop0123456789", "${input:ws}"], "env": {"SECRET": "hunter2", "LOG": "info"}, "cwd": "/srv"},
   "old": {"type": "sse", "url": "https://h.example/sse"},
   "line\nbreak: {x": {"command": "a\nb: c"},
   "user": {"url": "https://u:hunter2@h.example/"},
@@ -169,7 +172,7 @@ func TestInitTakesOverAClientsFileWithoutItsSecrets(t *testing.T) {
 	if len(github.Headers) != 3 {
 		t.Errorf("headers: %d", len(github.Headers))
 	}
-	if keys := strings.Join(doc.UpstreamKeys(), " "); keys != "github my-server-1 my_server-1 ref" {
+	if keys := strings.Join(doc.UpstreamKeys(), " "); keys != "github jobs line-break-x my-server-1 my_server-1 ref" {
 		t.Errorf("keys: %s\n%s", keys, data)
 	}
 	if h := doc.Upstreams["my_server-1"].Credentials.Header; h == nil || h.Name != "Authorization" {
@@ -180,13 +183,18 @@ func TestInitTakesOverAClientsFileWithoutItsSecrets(t *testing.T) {
 			t.Errorf("nobody is told to set %s:\n%s", name, stderr)
 		}
 	}
-	for _, left := range []string{`"jobs" is not taken over: a child process is not available in this version`, `"old" is not taken over`, `"none" is not taken over`, `"user" is not taken over`} {
+	for _, left := range []string{`"old" is not taken over`, `"none" is not taken over`, `"user" is not taken over`} {
 		if !strings.Contains(stderr, left) {
 			t.Errorf("not said: %s\n%s", left, stderr)
 		}
 	}
-	if !strings.Contains(string(data), `#   command: ["npx", "-y", "server", "--api-key", "[secret]", "token=[secret]", "[secret]"]`) {
-		t.Errorf("the command is not in the comments:\n%s", data)
+	jobs := doc.Upstreams["jobs"]
+	command := []string{"npx", "-y", "server", "--api-key", "value-of-JOBS_API_KEY", "token=value-of-JOBS_TOKEN", "value-of-JOBS_ARGUMENT", "${input:ws}"}
+	if diff := cmp.Diff(command, jobs.Command); diff != "" {
+		t.Errorf("command (-want +got):\n%s", diff)
+	}
+	if env := jobs.Env; len(env) != 2 || env["SECRET"].Reveal() != "value-of-JOBS_SECRET" || env["LOG"].Reveal() != "info" || jobs.Dir != "/srv" {
+		t.Errorf("the child of jobs: %+v", jobs)
 	}
 }
 

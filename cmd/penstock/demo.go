@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func newDemoCommand() *cobra.Command {
 	var listen, level string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve two bundled upstreams, and print what to try",
+		Short: "Serve three bundled upstreams, and print what to try",
 		Args:  asUsage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(cmd.ErrOrStderr(), level, "text")
@@ -56,7 +57,11 @@ func runDemo(cmd *cobra.Command, listen string, f func(*config.Document) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	doc, err := config.FromUpstreams([]string{"library=" + library.url, "workshop=" + workshop.url})
+	bench, err := benchCommand()
+	if err != nil {
+		return err
+	}
+	doc, err := config.FromUpstreams([]string{"bench=" + bench, "library=" + library.url, "workshop=" + workshop.url})
 	if err != nil {
 		return err
 	}
@@ -69,6 +74,29 @@ func runDemo(cmd *cobra.Command, listen string, f func(*config.Document) error) 
 		return err
 	}
 	return f(doc)
+}
+
+// benchCommand runs this program as the bundled upstream that is a child process.
+func benchCommand() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("bundled upstream: %w", err)
+	}
+	return "'" + strings.ReplaceAll(self, "'", `'\''`) + "' " + benchName, nil
+}
+
+const benchName = "demo-bench"
+
+func newBenchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    benchName,
+		Short:  "Serve the demo's bench over stdio",
+		Hidden: true,
+		Args:   asUsage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo.ServeBench(cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
 }
 
 // bundled is an upstream that lives in this process, on a port of its own.
@@ -108,7 +136,7 @@ func printDemo(cmd *cobra.Command, url string) {
 		self = exe
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), `
-Two upstreams stand behind %[2]s: "library" (2026-07-28) and "workshop" (2025-11-25).
+Three upstreams stand behind %[2]s: "library" (2026-07-28), "workshop" (2025-11-25) and "bench" (a child process, over stdio).
 Any MCP client can connect to it. Try, in another terminal:
 
   %[1]s call %[2]s tools/list

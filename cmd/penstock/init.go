@@ -90,6 +90,10 @@ const starterUpstreams = `upstreams:
     #  bearer: ${EXAMPLE_TOKEN}
     #headers: {X-Team: platform}
     #timeout: 30s
+  # A server that runs as a child process and speaks stdio; there is no shell.
+  #files:
+  #  command: [npx, -y, "@modelcontextprotocol/server-filesystem", /srv]
+  #  env: {LOG: info}
 `
 
 const starterTail = `

@@ -23,6 +23,8 @@ type clientServer struct {
 	Headers   map[string]string `json:"headers"`
 	Command   string            `json:"command"`
 	Args      []string          `json:"args"`
+	Env       map[string]string `json:"env"`
+	Dir       string            `json:"cwd"`
 }
 
 // importedServers is what was taken over: the text of `upstreams`, and what the
@@ -74,7 +76,7 @@ func (im *importer) server(name string, s clientServer) {
 	}
 	switch {
 	case s.Command != "":
-		im.skip(name, "a child process is not available in this version", "command: ["+quotedArgv(s)+"]")
+		im.local(name, s)
 	case s.URL == "":
 		im.skip(name, "it has neither url nor command", "")
 	case !slices.Contains([]string{"", "http", "streamable-http", "streamableHttp", "streamable_http"}, kind):
@@ -112,6 +114,58 @@ func (im *importer) remote(name string, s clientServer) {
 		fmt.Fprintf(&im.text, "    url: %s\n", quote(kept(s.URL)))
 	}
 	im.headers(key, s.Headers)
+}
+
+// local takes over a server that the client ran itself.
+func (im *importer) local(name string, s clientServer) {
+	if s.URL != "" {
+		im.skip(name, "it has both url and command", "")
+		return
+	}
+	key := im.key(name)
+	im.live++
+	fmt.Fprintf(&im.text, "  %s:\n    command: [%s]\n", quote(key), strings.Join(im.argv(key, s), ", "))
+	if s.Dir != "" {
+		fmt.Fprintf(&im.text, "    dir: %s\n", quote(kept(s.Dir)))
+	}
+	if len(s.Env) == 0 {
+		return
+	}
+	im.text.WriteString("    env:\n")
+	for _, variable := range slices.Sorted(maps.Keys(s.Env)) {
+		value := quote(kept(s.Env[variable]))
+		if config.LooksSecret(variable) || looksLikeToken(s.Env[variable]) {
+			value = im.secret(key, variable, s.Env[variable], "the variable "+quote(variable))
+		}
+		fmt.Fprintf(&im.text, "      %s: %s\n", quote(variable), value)
+	}
+}
+
+// argv is a command as items of a list, without what looks like a secret among
+// its arguments.
+func (im *importer) argv(key string, s clientServer) []string {
+	out := []string{quote(kept(s.Command))}
+	before := ""
+	for _, arg := range s.Args {
+		name, value, assigned := strings.Cut(arg, "=")
+		switch {
+		case assigned && config.LooksSecret(name):
+			part := im.secret(key, name, value, "what follows "+quote(name+"="))
+			out = append(out, quote(kept(name) + "=")[:len(quote(kept(name)+"="))-1]+part[1:])
+		case config.LooksSecret(before) && strings.HasPrefix(before, "-") && !strings.HasPrefix(arg, "-"):
+			out = append(out, im.secret(key, before, arg, "the argument behind "+quote(before)))
+		case looksLikeToken(arg):
+			out = append(out, im.secret(key, "ARGUMENT", arg, "the argument that looks like a token"))
+		default:
+			out = append(out, quote(kept(arg)))
+		}
+		before = arg
+	}
+	return out
+}
+
+func looksLikeToken(text string) bool {
+	return longToken.MatchString(text) && strings.ContainsAny(text, "0123456789") && !strings.ContainsAny(text, "@./ ")
 }
 
 func (im *importer) headers(key string, headers map[string]string) {
@@ -221,24 +275,4 @@ func quote(text string) string {
 		return `""`
 	}
 	return string(quoted)
-}
-
-// quotedArgv shows a command without what looks like a secret among its arguments.
-func quotedArgv(s clientServer) string {
-	out := []string{quote(s.Command)}
-	before := ""
-	for _, arg := range s.Args {
-		name, _, assigned := strings.Cut(arg, "=")
-		switch {
-		case assigned && config.LooksSecret(name):
-			out = append(out, quote(name+"=[secret]"))
-		case config.LooksSecret(before) && strings.HasPrefix(before, "-"),
-			longToken.MatchString(arg) && strings.ContainsAny(arg, "0123456789") && !strings.ContainsAny(arg, "@."):
-			out = append(out, quote("[secret]"))
-		default:
-			out = append(out, quote(arg))
-		}
-		before = arg
-	}
-	return strings.Join(out, ", ")
 }

@@ -15,6 +15,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == guardName {
+		penstock.GuardChild(os.Stdin)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRootCommand().ExecuteContext(ctx)
 	stop()
@@ -46,7 +49,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServeCommand(), newDemoCommand(), newCallCommand(), newInitCommand(),
+		newServeCommand(), newStdioCommand(), newDemoCommand(), newBenchCommand(), newCallCommand(), newInitCommand(),
 		newValidateCommand(), newSchemaCommand(), newExplainCommand(), newVersionCommand(),
 	)
 	return root

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/penstock-mcp/penstock"
@@ -18,6 +19,7 @@ import (
 type running struct {
 	doc     *config.Document
 	log     *slog.Logger
+	store   *penstock.Store
 	gw      *penstock.Gateway
 	main    *north.Listener
 	observe *north.Listener // or nil
@@ -29,23 +31,26 @@ type running struct {
 }
 
 func newRunning(ctx context.Context, doc *config.Document, log *slog.Logger) (*running, error) {
-	r := &running{doc: doc, log: log, failed: make(chan error, 3), done: make(chan struct{})}
+	r := &running{doc: doc, log: log, failed: make(chan error, 4), done: make(chan struct{})}
 	var err error
-	if r.gw, err = penstock.New(doc, penstock.WithLogger(log)); err != nil {
+	if r.store, err = penstock.OpenStore(ctx, doc, log); err != nil {
 		return nil, err
+	}
+	if r.gw, err = penstock.New(doc, penstock.WithLogger(log), penstock.WithStore(r.store), penstock.WithChildGuard(guardCommand()...)); err != nil {
+		return nil, errors.Join(err, r.store.Close())
 	}
 	o := north.ListenOptions{HeaderBytes: int(doc.Limits.HeaderBytes), Connections: doc.Limits.Connections, Log: log}
 	scheme := "http"
 	if doc.TLS != nil {
 		pair, err := tls.LoadX509KeyPair(doc.TLS.Cert, doc.TLS.Key)
 		if err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
+			return nil, errors.Join(fmt.Errorf("tls: %w", err), r.store.Close())
 		}
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 		scheme = "https"
 	}
 	if r.main, err = north.Listen(ctx, doc.Listen, r.gw.Handler(), o); err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.store.Close())
 	}
 	r.base = scheme + "://" + r.main.Addr().String()
 	if doc.Observe.Listen != "" {
@@ -69,9 +74,15 @@ func (r *running) start(ctx context.Context) {
 	r.stop = stop
 	go func() {
 		defer close(r.done)
-		if err := r.gw.Run(run); err != nil {
-			r.failed <- err
+		var both sync.WaitGroup
+		for _, f := range []func(context.Context) error{r.gw.Run, r.store.Run} {
+			both.Go(func() {
+				if err := f(run); err != nil && run.Err() == nil {
+					r.failed <- err
+				}
+			})
 		}
+		both.Wait()
 	}()
 	for _, l := range []*north.Listener{r.main, r.observe} {
 		if l != nil {
@@ -119,5 +130,5 @@ func (r *running) shutdown() error {
 	}
 	end, cancelEnd := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancelEnd()
-	return r.gw.Close(end)
+	return errors.Join(r.gw.Close(end), r.store.Close())
 }

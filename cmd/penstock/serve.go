@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -30,6 +29,7 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the gateway",
 		Example: `  penstock serve --upstream time=http://127.0.0.1:3000/mcp
+  penstock serve --upstream files='npx -y @modelcontextprotocol/server-filesystem /srv'
   penstock serve --config penstock.yaml`,
 		Args: asUsage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +48,7 @@ func newServeCommand() *cobra.Command {
 	fl.StringVar(&f.config, "config", "", "configuration `FILE` (default ./"+defaultConfig+" if it exists)")
 	fl.StringVar(&f.listen, "listen", "", "`ADDR` to listen on, over the document's")
 	fl.StringVar(&f.state, "state", "", "`URL` of the store, over the document's")
-	fl.StringArrayVar(&f.upstreams, "upstream", nil, "an upstream as `NAME=URL`; may be repeated")
+	fl.StringArrayVar(&f.upstreams, "upstream", nil, "an upstream as `NAME=URL` or NAME='command args'; may be repeated")
 	fl.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	fl.StringVar(&f.format, "log-format", "text", "text or json")
 	return cmd
@@ -152,8 +152,8 @@ func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr i
 	if r.observe != nil {
 		fmt.Fprintf(stderr, "penstock: observe on http://%s/ready\n", r.observe.Addr())
 	}
-	if doc.State.Engine() != config.EngineMemory {
-		fmt.Fprintf(stderr, "penstock: state is kept in memory in this version and does not survive a restart (%s is not opened)\n", strings.TrimSpace(doc.State.String()))
+	if !r.store.Durable() {
+		fmt.Fprintln(stderr, "penstock: state is kept in memory and does not survive a restart")
 	}
 	if o.started != nil {
 		o.started(r.base)

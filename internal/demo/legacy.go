@@ -107,28 +107,35 @@ func (l *legacy) batch(w http.ResponseWriter, r *http.Request, body []byte) {
 // initialize opens a session with the revision the client asks for, or the
 // latest with sessions (checklist 84).
 func (l *legacy) initialize(w http.ResponseWriter, r *http.Request, msg *message) {
+	result, s, failure := l.open(msg)
+	if failure != nil {
+		write(w, r, http.StatusOK, response(msg.ID, nil, failure), true)
+		return
+	}
+	w.Header().Set(mcp.HeaderSession, s.id)
+	write(w, r, http.StatusOK, response(msg.ID, result, nil), true)
+}
+
+// open makes the session that an initialize asks for, and its result.
+func (l *legacy) open(msg *message) ([]byte, *session, *fault.Error) {
 	var p struct {
 		Version string `json:"protocolVersion"`
 	}
 	if failure := decodeParams(msg.Params, &p); failure != nil || p.Version == "" {
-		write(w, r, http.StatusOK, response(msg.ID, nil, fault.New(fault.InvalidParams, "initialize needs a protocolVersion")), true)
-		return
+		return nil, nil, fault.New(fault.InvalidParams, "initialize needs a protocolVersion")
 	}
 	rev, ok := mcp.ParseRevision(p.Version)
 	if !ok || rev.Era() != mcp.Legacy {
 		rev = mcp.LatestLegacy
 	}
-	s := l.sessions.open(rev)
 	quoted, failure := marshal(l.offer.instructions)
 	if failure != nil {
-		write(w, r, http.StatusOK, response(msg.ID, nil, failure), true)
-		return
+		return nil, nil, failure
 	}
 	result := fmt.Appendf(nil, `{"protocolVersion":"%s","capabilities":%s,"serverInfo":`, rev, capabilities)
 	result = mcp.ProjectImplementation(rev, result, []byte(l.offer.info))
 	result = append(append(append(result, `,"instructions":`...), quoted...), '}')
-	w.Header().Set(mcp.HeaderSession, s.id)
-	write(w, r, http.StatusOK, response(msg.ID, result, nil), true)
+	return result, l.sessions.open(rev), nil
 }
 
 // session finds the session of a request and checks its version header. When it

@@ -39,6 +39,7 @@ const (
 	BadMediaType        Code = -31012
 	ForbiddenOrigin     Code = -31013
 	ShuttingDown        Code = -31014
+	StoreUnavailable    Code = -31015
 )
 
 // Entry is what the catalogue knows of a code.
@@ -76,6 +77,7 @@ var catalogue = map[Code]Entry{
 	NotAcceptable:       {Name: "not_acceptable", HTTP: http.StatusNotAcceptable, Legacy: http.StatusNotAcceptable, Advice: "accept application/json or text/event-stream"},
 	BadMediaType:        {Name: "unsupported_media_type", HTTP: http.StatusUnsupportedMediaType, Legacy: http.StatusUnsupportedMediaType, Advice: "send Content-Type: application/json"},
 	ForbiddenOrigin:     {Name: "forbidden_origin", HTTP: http.StatusForbidden, Legacy: http.StatusForbidden, Advice: "name the host or origin in allowed_hosts or allowed_origins"},
+	StoreUnavailable:    {Name: "store_unavailable", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the gateway's store does not answer"},
 	ShuttingDown:        {Name: "shutting_down", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the gateway is stopping"},
 }
 

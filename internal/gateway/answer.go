@@ -73,8 +73,15 @@ func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Pla
 	if b.Kind != wire.Response || b.Failure {
 		return false, nil
 	}
+	if b.ID != nil && !a.Answers(b.ID) {
+		return false, fault.New(fault.InvalidAnswer, "upstream %q answered another request than was asked", link.Upstream.Key()).
+			WithHint("the call may have run; tell the upstream's owner")
+	}
+	plan.WantID = a.ID()
+	// Other than objects, structured content needs a text in its place.
+	through := x.Era == mcp.Modern || b.Structured == 0 || b.Structured == '{'
 	if link.Era != mcp.Modern {
-		return true, nil
+		return through, nil
 	}
 	if b.ResultType != nil {
 		if kind, err := wire.String(b.ResultType); err != nil || kind != "complete" {
@@ -82,7 +89,7 @@ func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Pla
 		}
 	}
 	plan.Require, plan.Forbid = complete, question
-	return true, nil
+	return through, nil
 }
 
 // question are the members of a result that asks its caller.

@@ -292,7 +292,7 @@ func TestALargeAnswerPassesAsItIs(t *testing.T) {
 
 func TestTransportFaultsHaveCodesOfOurOwn(t *testing.T) { // DESIGN section 13
 	u := &up{}
-	h := serving(t, map[string]*up{"u": u}, "limits: {call_timeout: 300ms, response_bytes: 128KiB}")
+	h := serving(t, map[string]*up{"u": u}, "limits: {call_timeout: 1s, response_bytes: 128KiB}")
 	h.modern("tools/list", "", "")
 	for what, c := range map[string]struct {
 		on   func(responseWriter, *request, heard) bool

@@ -50,7 +50,7 @@ func (g *Gateway) setLevel(ctx context.Context, x *north.Exchange) error {
 		return fault.New(fault.InvalidParams, "params.level is not one of the levels from debug to emergency")
 	}
 	if err := x.SetLevel(ctx, level); err != nil {
-		return fault.Wrap(err, fault.Internal, "the log level cannot be stored")
+		return north.StoreFault(err, "the log level cannot be stored")
 	}
 	return x.Result(emptyObject)
 }

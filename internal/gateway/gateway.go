@@ -29,6 +29,7 @@ type Gateway struct {
 	log       *slog.Logger
 	upstreams map[string]upstream
 	servers   map[string]*server
+	storage   Storage
 	sessions  store.Sessions
 	keys      keys
 	sealer    *relay.Sealer
@@ -69,10 +70,12 @@ type Version struct {
 
 // New builds a gateway from a complete document. It opens nothing; Run does.
 //
+// Storage is where state is kept; it must outlive the gateway.
+//
 // With a predecessor, which serves the document before this one, it takes over
 // what the change of document does not touch: sessions, generated keys, and
 // every upstream whose configuration is the same, with its connections.
-func New(doc *config.Document, version Version, log *slog.Logger, before *Gateway) (*Gateway, error) {
+func New(doc *config.Document, version Version, log *slog.Logger, storage Storage, before *Gateway) (*Gateway, error) {
 	g := &Gateway{
 		doc: doc, log: log,
 		upstreams: map[string]upstream{},
@@ -80,7 +83,11 @@ func New(doc *config.Document, version Version, log *slog.Logger, before *Gatewa
 		self:      implementations(version),
 	}
 	var err error
-	if g.keys, err = deriveKeys(doc.Keys); err != nil {
+	g.storage = storage
+	if before != nil {
+		g.storage = before.storage
+	}
+	if g.keys, err = deriveKeys(doc.Keys, g.storage.Ring); err != nil {
 		return nil, err
 	}
 	if before != nil && len(doc.Keys.Ring) == 0 && len(before.doc.Keys.Ring) == 0 {
@@ -98,7 +105,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, before *Gatewa
 			g.upstreams[key] = before.upstreams[key]
 			continue
 		}
-		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, log)
+		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, g.storage, log)
 		if err != nil {
 			return nil, err
 		}
@@ -114,9 +121,9 @@ func New(doc *config.Document, version Version, log *slog.Logger, before *Gatewa
 		paths[name] = doc.Servers[name].Path
 	}
 	l := doc.Limits
-	if before != nil {
+	if g.sessions = g.storage.Sessions; g.sessions == nil && before != nil {
 		g.sessions = before.sessions
-	} else {
+	} else if g.sessions == nil {
 		g.sessions = memory.NewSessions(l.Sessions, l.SessionsPerPrincipal, time.Duration(l.IdleSession), time.Now)
 	}
 	opts := north.Options{
@@ -180,6 +187,7 @@ func (g *Gateway) Drain() { g.draining.Store(true) }
 // flight must have ended.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
+	g.cut(ctx)
 	g.closeExcept(ctx, nil)
 	return nil
 }
@@ -187,11 +195,21 @@ func (g *Gateway) Close(ctx context.Context) error {
 // Identify implements north.Gateway.
 func (g *Gateway) Identify(*http.Request) (*north.Principal, error) { return g.principal, nil }
 
+// healthTimeout bounds how long /ready waits for the store.
+const healthTimeout = time.Second
+
 // Ready implements north.Gateway: nil while at least one upstream is known, or
 // while none has been tried yet.
 func (g *Gateway) Ready() error {
 	if g.draining.Load() {
 		return errors.New("shutting down")
+	}
+	if g.storage.Health != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+		defer cancel()
+		if err := g.storage.Health(ctx); err != nil {
+			return fmt.Errorf("the store cannot be used: %w", err)
+		}
 	}
 	down := 0
 	for _, u := range g.upstreams {

@@ -197,7 +197,7 @@ func serving(t testing.TB, ups map[string]*up, more ...string) *house {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
-	g, err := New(doc, Version{Name: "penstock", Version: "test"}, slog.New(slog.DiscardHandler), nil)
+	g, err := New(doc, Version{Name: "penstock", Version: "test"}, slog.New(slog.DiscardHandler), Storage{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

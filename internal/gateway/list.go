@@ -133,7 +133,7 @@ func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope
 	}
 	defer a.Close()
 	result, err := f.result(u, a)
-	return catalog.Page{Result: result, Era: link.Era, HTTP: !link.Child()}, err
+	return catalog.Page{Result: result, Era: link.Era, HTTP: true}, err
 }
 
 // result takes the result object out of a list's answer.

@@ -52,7 +52,19 @@ func (g *Gateway) Retire(ctx context.Context, successor *Gateway) {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	g.cut(end)
 	g.closeExcept(end, successor)
+}
+
+// cut ends the requests that are still being served and waits, at most a second,
+// until they have told their upstreams.
+func (g *Gateway) cut(ctx context.Context) {
+	g.handler.Cut()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for g.handler.Serving() > 0 && ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // closeExcept closes catalogs and upstreams, but for the upstreams that another

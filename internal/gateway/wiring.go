@@ -29,11 +29,12 @@ type keys struct {
 	cursor []byte
 }
 
-func deriveKeys(c config.Keys) (keys, error) {
+func deriveKeys(c config.Keys, stored [][]byte) (keys, error) {
 	var k keys
 	for _, s := range c.Ring {
 		k.ring = append(k.ring, []byte(s.Reveal()))
 	}
+	k.ring = append(k.ring, stored...) // what they sealed opens still
 	if len(k.ring) == 0 {
 		secret := make([]byte, 32)
 		_, _ = rand.Read(secret) // crypto/rand.Read never fails
@@ -44,16 +45,16 @@ func deriveKeys(c config.Keys) (keys, error) {
 	return k, err
 }
 
-func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []string, log *slog.Logger) (upstream, error) {
+func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []string, st Storage, log *slog.Logger) (upstream, error) {
 	if c.Child() {
 		return newChild(doc, c, self, guard, log), nil
 	}
 	if len(c.URLs) == 0 {
-		return newAddress(doc, c, c.URL, self, log)
+		return newAddress(doc, c, c.URL, self, st, log)
 	}
 	var each []*south.Upstream
 	for _, address := range c.URLs {
-		u, err := newAddress(doc, c, address, self, log)
+		u, err := newAddress(doc, c, address, self, st, log)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +64,7 @@ func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []
 }
 
 // newAddress is an upstream, or one replica of it, at one address.
-func newAddress(doc *config.Document, c *config.Upstream, address string, self []byte, log *slog.Logger) (*south.Upstream, error) {
+func newAddress(doc *config.Document, c *config.Upstream, address string, self []byte, st Storage, log *slog.Logger) (*south.Upstream, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("upstreams.%s.url: %w", c.Key, err)
@@ -80,6 +81,13 @@ func newAddress(doc *config.Document, c *config.Upstream, address string, self [
 	}
 	o := upstreamOptions(doc, c, self, log)
 	o.URL, o.Header = u, header
+	if st.Souths != nil {
+		k := &keeper{souths: st.Souths, upstream: c.Key, instance: st.Instance}
+		if len(c.URLs) > 0 {
+			k.upstream += " " + address // a session lives at one replica
+		}
+		o.Keep = k
+	}
 	if c.TLS != nil {
 		if o.TLS, err = clientTLS(c.TLS); err != nil {
 			return nil, fmt.Errorf("upstreams.%s.tls: %w", c.Key, err)

@@ -96,7 +96,7 @@ func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) (answer
 	case one.Msg.Method == mcp.Initialize:
 		err = fault.New(fault.InvalidRequest, "initialize is not taken in a batch")
 	default:
-		err = h.serveLegacy(ctx, one)
+		err = h.serveLegacy(one)
 	}
 	if err != nil {
 		f := fault.From(err)

@@ -2,6 +2,7 @@ package north
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -22,6 +23,9 @@ type Exchange struct {
 	Method    *mcp.Method
 	Session   *store.Session // legacy only
 	Header    http.Header    // of the HTTP request
+	// Headerless says that the client speaks stdio: there are no headers to be
+	// held against the message.
+	Headerless bool
 
 	out      reply
 	sessions store.Sessions
@@ -97,7 +101,7 @@ func (x *Exchange) SetLevel(ctx context.Context, level string) error {
 			x.Session = stored
 			return nil
 		}
-		if err != store.ErrConflict {
+		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 		if x.Session, err = x.sessions.Get(ctx, x.Session.ID); err != nil {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -98,7 +100,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 // errorBody is a JSON-RPC error message; without an id it has none (checklist 27).
 func errorBody(id []byte, f *fault.Error) []byte {
 	b := []byte(`{"jsonrpc":"2.0"`)
-	if len(id) > 0 {
+	if len(id) > 0 && jsontext.Value(id).IsValid() {
 		b = append(b, `,"id":`...)
 		b = append(b, id...)
 	}

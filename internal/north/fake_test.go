@@ -76,7 +76,7 @@ func (g *rooms) gone() []string {
 // front is a handler with rooms behind it, on a port.
 type front struct {
 	*rooms
-	t       *testing.T
+	t       testing.TB
 	h       *Handler
 	url     string
 	client  *http.Client
@@ -90,7 +90,7 @@ func open(t *testing.T, g *rooms, change ...func(*Options)) *front {
 	return f
 }
 
-func build(t *testing.T, g *rooms, change ...func(*Options)) *front {
+func build(t testing.TB, g *rooms, change ...func(*Options)) *front {
 	t.Helper()
 	if g.caller == nil {
 		g.caller = &Principal{Key: [32]byte{1}, Name: "tester"}
@@ -127,7 +127,7 @@ type msg struct {
 	Result map[string]any `json:"result"`
 }
 
-func (g got) message(t *testing.T) msg {
+func (g got) message(t testing.TB) msg {
 	t.Helper()
 	body := g.body
 	if strings.HasPrefix(g.header.Get("Content-Type"), "text/event-stream") {
@@ -147,7 +147,7 @@ func (g got) message(t *testing.T) msg {
 }
 
 // code is the error's code, or 0.
-func (g got) code(t *testing.T) int {
+func (g got) code(t testing.TB) int {
 	t.Helper()
 	if g.body == "" {
 		return 0

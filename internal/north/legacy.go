@@ -31,19 +31,19 @@ func (h *Handler) legacy(ctx context.Context, x *Exchange) {
 		h.accepted(x)
 		return
 	}
-	h.done(x, h.serveLegacy(ctx, x))
+	h.done(x, h.serveLegacy(x))
 }
 
 // serveLegacy serves one request within a session. A legacy client that hangs
 // up has not cancelled anything (checklist T24), so the work goes on without it.
-func (h *Handler) serveLegacy(ctx context.Context, x *Exchange) error {
+func (h *Handler) serveLegacy(x *Exchange) error {
 	if x.Msg.Method == mcp.Initialize {
 		return fault.New(fault.InvalidRequest, "this session is initialized").WithHint("send initialize without a session id to begin another")
 	}
 	if x.Method = mcp.LookupMethod([]byte(x.Msg.Method)); x.Method == nil || !x.Method.Legacy {
 		return fault.New(fault.MethodNotFound, "method %q is not served", x.Msg.Method)
 	}
-	return h.gw.Serve(context.WithoutCancel(ctx), x)
+	return h.gw.Serve(h.lives[h.turn.Add(1)%lives].ctx, x)
 }
 
 // resume finds the session of a request and checks that it is the caller's
@@ -56,7 +56,7 @@ func (h *Handler) resume(ctx context.Context, x *Exchange) error {
 	}
 	s, err := h.sessions.Get(ctx, ids[0])
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return fault.Wrap(err, fault.Internal, "the session cannot be read")
+		return StoreFault(err, "the session cannot be read")
 	}
 	if err != nil || s.Server != x.Server || s.Principal != x.Principal.Key {
 		return fault.New(fault.SessionNotFound, "no such session").WithHint("send initialize again")
@@ -68,6 +68,15 @@ func (h *Handler) resume(ctx context.Context, x *Exchange) error {
 		}
 	}
 	return nil
+}
+
+// StoreFault tells a client of a store that fails; whatever it asked for, nothing
+// ran. A passing outage is told apart from a fault of ours.
+func StoreFault(err error, what string) error {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNoSpace) {
+		return fault.Wrap(err, fault.StoreUnavailable, "%s now", what).WithHint("try again")
+	}
+	return fault.Wrap(err, fault.Internal, "%s", what)
 }
 
 // initialize opens a session (checklist 84, 87).
@@ -111,8 +120,9 @@ func (h *Handler) initialize(ctx context.Context, x *Exchange) error {
 	case errors.Is(err, store.ErrFullFor):
 		return fault.Wrap(err, fault.AtCapacity, "this caller has too many sessions").WithHint("end some with DELETE, or raise limits.sessions_per_principal")
 	case err != nil:
-		return fault.Wrap(err, fault.Internal, "the session cannot be stored")
+		return StoreFault(err, "the session cannot be stored")
 	}
+	x.Session = s
 	if a, ok := x.out.(*httpReply); ok {
 		a.w.Header()[mcp.HeaderSession] = []string{s.ID}
 	}
@@ -138,6 +148,8 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, server string) 
 	if err := h.sessions.Delete(r.Context(), x.Session.ID); err != nil {
 		if errors.Is(err, store.ErrNotFound) {
 			err = fault.New(fault.SessionNotFound, "no such session")
+		} else {
+			err = StoreFault(err, "the session cannot be ended")
 		}
 		h.fail(x, err)
 		return

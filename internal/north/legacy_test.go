@@ -217,6 +217,7 @@ func TestBoundsOnSessions(t *testing.T) {
 		return f.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`, nil)
 	}
 	first := f.initialize("2025-06-18")
+	now = now.Add(time.Millisecond)
 	f.initialize("2025-06-18")
 	if g := try(); g.status != 503 || g.code(t) != -31009 || g.header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("third busy session of one caller: HTTP %d %s", g.status, g.body)

@@ -46,12 +46,14 @@ func (x *Exchange) validate() error {
 	case !isObject(m.MetaCaps.Of(m.Raw)):
 		return badRequest("params._meta lacks the object %q", mcp.MetaClientCapabilities)
 	}
-	header, err := x.single(mcp.HeaderProtocolVersion)
-	if err != nil {
-		return err
-	}
-	if header != version {
-		return fault.New(fault.HeaderMismatch, "header %s is %q, and params._meta says %q", mcp.HeaderProtocolVersion, header, version)
+	if !x.Headerless {
+		header, err := x.single(mcp.HeaderProtocolVersion)
+		if err != nil {
+			return err
+		}
+		if header != version {
+			return fault.New(fault.HeaderMismatch, "header %s is %q, and params._meta says %q", mcp.HeaderProtocolVersion, header, version)
+		}
 	}
 	if rev, known := mcp.ParseRevision(version); !known || rev.Era() != mcp.Modern {
 		return unsupported(version)
@@ -63,6 +65,9 @@ func (x *Exchange) validate() error {
 	}
 	if x.Method = mcp.LookupMethod([]byte(m.Method)); x.Method == nil || !x.Method.Modern {
 		return fault.New(fault.MethodNotFound, "method %q is not served in %s", m.Method, mcp.LatestModern)
+	}
+	if x.Headerless {
+		return nil
 	}
 	method, err := x.single(mcp.HeaderMethod)
 	if err != nil {

@@ -41,6 +41,7 @@ func TestValidationAnswersWithTheFirstThingThatIsWrong(t *testing.T) {
 		{"accept", "Accept=image/png&" + wrongHeaders, strings.Repeat("{", 3000), 406, -31011},
 		{"size", wrongHeaders, strings.Repeat("{", 3000), 413, -31008},
 		{"parse", wrongHeaders, head + wrongMethod + noMeta + `}`, 400, -32700},
+		{"parse before era", "Mcp-Protocol-Version=2026-07-28|2026-07-28", head + wrongMethod + noMeta + `}`, 400, -32700},
 		{"duplicate member", wrongHeaders, `{"jsonrpc":"2.0","id":1,"id":2,` + wrongMethod + noMeta + `}}`, 400, -32700},
 		{"parse before array", wrongHeaders, `[` + head + wrongMethod + noMeta + `}`, 400, -32700},
 		{"array", wrongHeaders, `[` + head + wrongMethod + noMeta + `}}]`, 400, -32600},

@@ -1,6 +1,7 @@
 package north
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/http"
@@ -67,16 +68,13 @@ func (h *Handler) message(ctx context.Context, x *Exchange, body []byte) {
 		return
 	}
 	perr := wire.Parse(body, &x.Msg)
-	if modern, err := x.era(); err != nil {
-		h.fail(x, err)
-		return
-	} else if modern {
+	modern, eerr := x.era()
+	x.Era = mcp.Legacy
+	if modern {
 		x.Era, x.Revision = mcp.Modern, mcp.LatestModern
-	} else {
-		x.Era = mcp.Legacy
 	}
-	if perr != nil {
-		h.fail(x, perr)
+	if err := cmp.Or(perr, eerr); err != nil {
+		h.fail(x, err)
 		return
 	}
 	if x.Era == mcp.Modern {

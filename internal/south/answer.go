@@ -25,6 +25,8 @@ type Answer struct {
 	Rest io.Reader
 
 	u       *Upstream
+	id      []byte      // of the request, raw
+	verdict func(error) // of the breaker, while it is owed one
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	clock   *time.Timer
@@ -47,13 +49,76 @@ func newAnswer(u *Upstream, ctx context.Context, timeout time.Duration) *Answer 
 	return a
 }
 
+// ID is the raw id of the request that is answered.
+func (a *Answer) ID() []byte { return a.id }
+
+// Answers reports whether a raw id is that of the request.
+func (a *Answer) Answers(id []byte) bool {
+	if bytes.Equal(id, a.id) {
+		return true
+	}
+	have, err := wire.String(id)
+	want, err2 := wire.String(a.id)
+	return err == nil && err2 == nil && have == want
+}
+
 // Fault turns an error met while reading Rest into one for the client.
 func (a *Answer) Fault(err error) error {
 	if errors.Is(err, errTooLong) {
 		return a.tooLong(err)
 	}
-	return a.u.transportFault(a.ctx, err, true)
+	f := a.u.transportFault(a.ctx, err, true)
+	a.settle(f)
+	return f
 }
+
+// settle gives the breaker its verdict on this call, once: a fault of the
+// transport, or nil for everything else, such as a caller who left.
+func (a *Answer) settle(err error) {
+	v := a.verdict
+	if v == nil {
+		return
+	}
+	a.verdict = nil
+	if err != nil && a.ctx.Err() != nil && !errors.Is(context.Cause(a.ctx), errDeadline) {
+		err = nil
+	}
+	if err != nil {
+		err = transportOnly(err)
+	}
+	v(err)
+	if err != nil && a.u.breaker.open() {
+		a.u.wake()
+	}
+}
+
+// More reads on, so that Head grows by at most n bytes. When the message ends
+// within them it is Whole, and scanned, and ended is true.
+func (a *Answer) More(n int64) (ended bool, err error) {
+	if a.Rest == nil {
+		return true, nil
+	}
+	b := bytes.NewBuffer(append(make([]byte, 0, len(a.Head)+bytes.MinRead+int(min(n, growth))), a.Head...))
+	got, err := io.CopyN(b, a.Rest, n)
+	a.Head = b.Bytes()
+	if err == nil && got == n {
+		return false, nil
+	}
+	if !errors.Is(err, io.EOF) {
+		return false, a.Fault(err)
+	}
+	a.Whole, a.Head, a.Rest = a.Head, nil, nil
+	if err := wire.Scan(a.Whole, &a.Scan); err != nil {
+		return false, a.invalid(err, "upstream %q answered with malformed JSON", a.u.o.Key)
+	}
+	if !a.Scan.Result.Ok() && !a.Scan.Error.Ok() {
+		return false, a.invalid(nil, "upstream %q answered with something that is no response", a.u.o.Key)
+	}
+	return true, nil
+}
+
+// growth is how much room is made ahead of reading on.
+const growth = 256 << 10
 
 // Close ends the call: a stream that is still open is closed, which tells a
 // modern upstream to stop (checklist 120). It may be called more than once.
@@ -62,6 +127,7 @@ func (a *Answer) Close() {
 		return
 	}
 	a.closed = true
+	a.settle(nil)
 	a.shut()
 	if a.slot {
 		a.u.release()
@@ -87,27 +153,27 @@ func (a *Answer) shut() {
 	}
 }
 
+// errAnswered marks a refusal that the upstream gave by itself: it is alive.
+var errAnswered = errors.New("the upstream answered")
+
 var errBadGateway = errors.New("the upstream's own gateway failed")
 
 // errTooLong ends an answer beyond limits.response_bytes.
 var errTooLong = errors.New("answer exceeds response_bytes")
 
 func (a *Answer) tooLong(err error) error {
-	return fault.Wrap(err, fault.TooLarge, "the answer of upstream %q is larger than %d bytes", a.u.o.Key, a.u.o.ResponseBytes).
-		WithHint("ask for less, or raise limits.response_bytes")
+	return a.u.tooLong(err)
 }
 
 func (a *Answer) invalid(cause error, format string, args ...any) error {
-	e := fault.Wrap(cause, fault.InvalidAnswer, format, args...).
-		WithHint("the call may have run; tell the upstream's owner")
-	return a.u.fail(e)
+	return a.u.invalid(cause, format, args...)
 }
 
 // read takes the answer out of an HTTP response. The head is needed to resume
 // a legacy stream.
 func (a *Answer) read(l *Link, r *Request, resp *hopResponse, h *head) error {
 	a.shut()
-	a.body = resp.body
+	a.id, a.body = r.ID, resp.body
 	if err := a.acceptable(resp); err != nil {
 		return err
 	}
@@ -139,10 +205,10 @@ func (a *Answer) refused(resp *hopResponse, media string) error {
 	key := a.u.o.Key
 	switch s := resp.status; {
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
-		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q refused the gateway (HTTP %d)", key, s).
+		return a.u.fail(fault.Wrap(errAnswered, fault.UpstreamUnavailable, "upstream %q refused the gateway (HTTP %d)", key, s).
 			WithHint("the operator must check its credentials"))
 	case s == http.StatusTooManyRequests:
-		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q limits the rate of calls (HTTP 429)", key).WithHint("try again later"))
+		return a.u.fail(fault.Wrap(errAnswered, fault.UpstreamUnavailable, "upstream %q limits the rate of calls (HTTP 429)", key).WithHint("try again later"))
 	case s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
 		return a.u.fail(fault.New(fault.UpstreamUnavailable, "upstream %q is not available (HTTP %d)", key, s).WithHint("try again later"))
 	case s/100 == 2 && media == "":
@@ -172,6 +238,9 @@ func (a *Answer) readJSON(l *Link, r *Request, resp *hopResponse) error {
 	}
 	_ = a.body.Close()
 	a.body = nil
+	if int64(n) > a.u.o.ResponseBytes {
+		return a.tooLong(errTooLong)
+	}
 	done, err := a.take(l, r, buf[:n])
 	if err != nil {
 		if resp.status/100 != 2 && fault.From(err).Code == fault.InvalidAnswer {
@@ -259,7 +328,7 @@ func (a *Answer) takeOne(l *Link, r *Request, msg []byte) (done bool, err error)
 		return false, a.event(l, r, s)
 	}
 	id := s.ID.Of(msg)
-	mine := bytes.Equal(id, r.ID) || (s.Error.Ok() && (len(id) == 0 || string(id) == "null"))
+	mine := a.Answers(id) || (s.Error.Ok() && (len(id) == 0 || string(id) == "null"))
 	if !mine {
 		if s.Result.Ok() || s.Error.Ok() {
 			a.u.o.Log.Debug("response to another request dropped", "upstream", a.u.o.Key)

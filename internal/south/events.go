@@ -24,7 +24,8 @@ type events struct {
 	begun    bool   // a byte order mark at the beginning was looked for
 	skipLF   bool   // the last line ended in CR; an LF right after it belongs to it
 	err      error  // what r ended with
-	lastID   string
+	lastID   string // of the last complete event
+	nextID   string // of the event being read, which may yet break off
 	retry    time.Duration
 	sawEvent bool // any complete event, also an empty one
 }
@@ -119,6 +120,7 @@ func (v *events) next(dst []byte, limit int) (data []byte, rest io.Reader, err e
 		}
 		if end && len(p) == 0 {
 			v.sawEvent = v.sawEvent || lines > 0
+			v.lastID = v.nextID
 			if lines > 0 && len(data) > base && !other {
 				return data, nil, nil
 			}
@@ -153,7 +155,7 @@ func (v *events) next(dst []byte, limit int) (data []byte, rest io.Reader, err e
 			other = string(value) != "message" && len(value) > 0
 		case "id":
 			if bytes.IndexByte(value, 0) < 0 && end {
-				v.lastID = string(value)
+				v.nextID = string(value)
 			}
 		case "retry":
 			if ms, err := strconv.Atoi(string(value)); err == nil && ms >= 0 {
@@ -192,7 +194,7 @@ func (r *eventRest) Read(b []byte) (int, error) {
 		}
 		if end && len(p) == 0 {
 			r.done = true
-			r.v.sawEvent = true
+			r.v.sawEvent, r.v.lastID = true, r.v.nextID
 			return 0, io.EOF
 		}
 		name, value, _ := bytes.Cut(p, []byte{':'})

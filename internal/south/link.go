@@ -12,13 +12,14 @@ import (
 )
 
 // Link is a way to an upstream for the messages of one caller: stateless for a
-// modern upstream, one session for a legacy one. It may be shared by
-// concurrent calls.
+// modern upstream, one session for a legacy one, one process of a child. It may
+// be shared by concurrent calls.
 type Link struct {
 	Upstream *Upstream
 	Era      mcp.Era
 	Revision mcp.Revision
-	session  *session // legacy only
+	session  *session // legacy over HTTP only
+	process  *process // a child only
 }
 
 // Request is one message for an upstream, its body built for the link's era.
@@ -41,6 +42,9 @@ type Request struct {
 // Link returns the way to the upstream for key. It waits for the first probe,
 // as long as ctx allows, and makes the legacy session when there is none.
 func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
+	if u.child != nil {
+		return u.child.link(ctx)
+	}
 	i := u.info.Load()
 	if i == nil {
 		var err error
@@ -58,12 +62,18 @@ func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
 	return &s.link, nil
 }
 
+// Child reports whether the link leads to a child process, over stdio.
+func (l *Link) Child() bool { return l.process != nil }
+
 // NextID mints the id of a request on this link, as raw JSON appended to dst.
 func (l *Link) NextID(dst []byte) []byte { return l.Upstream.nextID(dst) }
 
 // Capabilities are the upstream's, as raw JSON, as this link's session or the
 // last discovery saw them.
 func (l *Link) Capabilities() []byte {
+	if l.process != nil {
+		return l.process.init.Capabilities
+	}
 	if l.session != nil {
 		return l.session.current().init.Capabilities
 	}
@@ -83,11 +93,19 @@ func (l *Link) Capabilities() []byte {
 func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 	u := l.Upstream
 	a := newAnswer(u, ctx, r.Timeout)
+	a.id = r.ID
 	if err := u.acquire(a.ctx); err != nil {
 		a.end()
 		return nil, err
 	}
 	a.slot = true
+	if l.process != nil {
+		if err := l.converse(a, r); err != nil {
+			a.Close()
+			return nil, err
+		}
+		return a, nil
+	}
 	err := l.exchange(a, r)
 	if err != nil && r.Safe && fault.From(err).Code == fault.ConnectionLost && a.ctx.Err() == nil {
 		err = l.exchange(a, r)
@@ -101,7 +119,6 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 }
 
 func (l *Link) exchange(a *Answer, r *Request) error {
-	u := l.Upstream
 	h := head{params: r.Params, trace: r.Trace}
 	var live *wireSession
 	if l.session != nil {
@@ -115,22 +132,23 @@ func (l *Link) exchange(a *Answer, r *Request) error {
 	} else {
 		h.version, h.method, h.name = mcp.LatestModern.String(), r.Method, r.Name
 	}
-	resp, err := u.guarded(a.ctx, r.Body, &h)
+	resp, err := a.post(r.Body, &h)
 	if err != nil {
 		return err
 	}
 	if resp.status == http.StatusNotFound && live != nil && live.id != "" {
 		drain(resp.body)
+		a.settle(nil)
 		if live, err = l.session.heal(a.ctx, live); err != nil {
 			return err
 		}
 		h.session, h.version = live.id, live.version()
-		if resp, err = u.guarded(a.ctx, r.Body, &h); err != nil {
+		if resp, err = a.post(r.Body, &h); err != nil {
 			return err
 		}
 	}
 	status := resp.status
-	if err = a.read(l, r, resp, &h); err != nil || status != http.StatusBadRequest || live == nil || live.id == "" || !a.lostSession() {
+	if err = a.receive(l, r, resp, &h); err != nil || status != http.StatusBadRequest || live == nil || live.id == "" || !a.lostSession() {
 		return err
 	}
 	// Some servers say 400 where the protocol says 404; nothing ran either way.
@@ -138,10 +156,30 @@ func (l *Link) exchange(a *Answer, r *Request) error {
 		return err
 	}
 	h.session, h.version = live.id, live.version()
-	if resp, err = u.guarded(a.ctx, r.Body, &h); err != nil {
+	if resp, err = a.post(r.Body, &h); err != nil {
 		return err
 	}
-	return a.read(l, r, resp, &h)
+	return a.receive(l, r, resp, &h)
+}
+
+// receive reads the answer and gives the breaker its verdict, unless the answer
+// goes on streaming.
+func (a *Answer) receive(l *Link, r *Request, resp *hopResponse, h *head) error {
+	err := a.read(l, r, resp, h)
+	if err != nil || a.Rest == nil {
+		a.settle(lost(err))
+	}
+	return err
+}
+
+// lost keeps what an upstream answered from the breaker: after the head of a
+// response only a stream that broke or fell silent counts.
+func lost(err error) error {
+	switch fault.From(err).Code {
+	case fault.ConnectionLost, fault.UpstreamTimeout:
+		return err
+	}
+	return nil
 }
 
 // lostSession reports whether an error answer says that the session is not
@@ -155,13 +193,38 @@ func (a *Answer) lostSession() bool {
 		strings.Contains(strings.ToLower(text(a.Scan.ErrorMessage.Of(a.Whole))), "session")
 }
 
-// guarded sends one POST under the breaker.
+// post sends one POST under the breaker, which is owed a verdict once there is
+// a response.
+func (a *Answer) post(body []byte, h *head) (*hopResponse, error) {
+	u := a.u
+	done, err := u.breaker.allow()
+	if err != nil {
+		u.wake()
+		return nil, u.refusing(err)
+	}
+	a.verdict = done
+	resp, err := u.message(a.ctx, http.MethodPost, body, h)
+	switch {
+	case err != nil:
+		a.settle(err)
+	case resp.status == http.StatusBadGateway, resp.status == http.StatusServiceUnavailable, resp.status == http.StatusGatewayTimeout:
+		a.verdict = nil
+		done(errBadGateway)
+	}
+	return resp, err
+}
+
+func (u *Upstream) refusing(err error) error {
+	return fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is failing and is not called for now", u.o.Key).
+		WithHint("nothing ran; try again in a few seconds")
+}
+
+// guarded sends one POST of which only the acceptance matters, under the breaker.
 func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*hopResponse, error) {
 	done, err := u.breaker.allow()
 	if err != nil {
 		u.wake()
-		return nil, fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is failing and is not called for now", u.o.Key).
-			WithHint("nothing ran; try again in a few seconds")
+		return nil, u.refusing(err)
 	}
 	resp, err := u.message(ctx, http.MethodPost, body, h)
 	switch {
@@ -189,12 +252,10 @@ func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
 	u := l.Upstream
 	id := append([]byte(nil), r.ID...)
 	live := l.session.current()
-	u.work.Go(func() {
+	u.background(func() {
 		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
 		defer cancel()
-		body := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
-		body = append(body, `,"reason":"the gateway stopped waiting"}}`...)
-		resp, err := u.message(ctx, http.MethodPost, body, &head{session: live.id, version: live.version()})
+		resp, err := u.message(ctx, http.MethodPost, cancellation(id), &head{session: live.id, version: live.version()})
 		if err != nil {
 			u.o.Log.Debug("cancel not delivered", "upstream", u.o.Key, "error", err)
 			return
@@ -207,6 +268,12 @@ func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
 func (l *Link) Notify(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	if l.process != nil {
+		if _, err := l.process.write(ctx, body); err != nil {
+			return l.Upstream.unsent(err)
+		}
+		return nil
+	}
 	h := head{version: mcp.LatestModern.String()}
 	if l.session != nil {
 		live := l.session.current()

@@ -36,7 +36,7 @@ func (u *Upstream) connect(ctx context.Context) (*Info, error) {
 	case <-ctx.Done():
 		return nil, fault.Wrap(ctx.Err(), fault.UpstreamUnavailable, "upstream %q has not answered yet", u.o.Key).WithHint("nothing ran; try again")
 	}
-	if i := u.info.Load(); i != nil {
+	if i := u.info.Load(); i != nil && u.known() {
 		return i, nil
 	}
 	u.probing.Lock()
@@ -50,6 +50,9 @@ func (u *Upstream) connect(ctx context.Context) (*Info, error) {
 // probe asks the upstream what it speaks (checklist 112 to 115, T7, T8) and
 // stores the answer. Only certainty is stored.
 func (u *Upstream) probe(ctx context.Context) error {
+	if u.child != nil {
+		return u.child.start(ctx)
+	}
 	if u.o.Era != mcp.Legacy {
 		i, legacy, err := u.discover(ctx)
 		if err == nil && i != nil {
@@ -82,6 +85,10 @@ func (u *Upstream) found(i *Info) {
 
 // forgetEra makes the next caller probe again: what was known no longer holds.
 func (u *Upstream) forgetEra() {
+	if u.child != nil {
+		u.child.forget()
+		return
+	}
 	if u.o.Era == mcp.EraUnknown {
 		u.info.Store(nil)
 	}
@@ -96,10 +103,7 @@ func (u *Upstream) Forget() { u.forgetEra() }
 // legacy then says whether initialize is worth trying.
 func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err error) {
 	id := u.nextID(nil)
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(body, `,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":`...)
-	body = append(body, u.o.ClientInfo...)
-	body = append(body, `,"io.modelcontextprotocol/clientCapabilities":{}}}}`...)
+	body := u.discoverBody(id)
 	a := newAnswer(u, ctx, u.o.ProbeTimeout)
 	defer a.Close()
 	h := head{method: mcp.Discover, version: mcp.LatestModern.String()}
@@ -133,15 +137,30 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 		}
 		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not know server/discover (code %d)", u.o.Key, s.ErrorCode)
 	}
-	if !listsModern(s.SupportedVersions.Of(a.Whole)) {
+	if i = modernInfo(s); i == nil {
 		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not list %s", u.o.Key, mcp.LatestModern)
+	}
+	return i, false, nil
+}
+
+func (u *Upstream) discoverBody(id []byte) []byte {
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":`...)
+	body = append(body, u.o.ClientInfo...)
+	return append(body, `,"io.modelcontextprotocol/clientCapabilities":{}}}}`...)
+}
+
+// modernInfo is what a DiscoverResult says, or nil when it does not list our version.
+func modernInfo(s *wire.Answer) *Info {
+	if !listsModern(s.SupportedVersions.Of(s.Raw)) {
+		return nil
 	}
 	return &Info{
 		Era: mcp.Modern, Revision: mcp.LatestModern,
-		Capabilities: object(s.Capabilities.Of(a.Whole)),
-		Instructions: text(s.Instructions.Of(a.Whole)),
-		ServerInfo:   object(s.MetaServerInfo.Of(a.Whole)),
-	}, false, nil
+		Capabilities: object(s.Capabilities.Of(s.Raw)),
+		Instructions: text(s.Instructions.Of(s.Raw)),
+		ServerInfo:   object(s.MetaServerInfo.Of(s.Raw)),
+	}
 }
 
 // notTelling reports whether an HTTP status says nothing of the era (checklist T8).
@@ -189,10 +208,7 @@ func hasMember(obj []byte, name string) (yes bool) {
 // initialize makes one legacy handshake (checklist 130 to 132).
 func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 	id := u.nextID(nil)
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(body, `,"method":"initialize","params":{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":{},"clientInfo":`...)
-	body = append(body, u.o.ClientInfo...)
-	body = append(body, `}}`...)
+	body := u.initializeBody(id)
 	a := newAnswer(u, ctx, u.o.ProbeTimeout)
 	defer a.Close()
 	var h head
@@ -210,28 +226,46 @@ func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 	if a.Whole == nil {
 		return nil, a.invalid(nil, "upstream %q answered initialize with more than %d bytes", u.o.Key, window)
 	}
-	if s.Error.Ok() {
-		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q refused initialize with code %d: %s", u.o.Key, s.ErrorCode, text(s.ErrorMessage.Of(a.Whole)))
+	i, err := u.legacyInfo(s)
+	if err != nil {
+		return nil, err
 	}
-	rev, ok := mcp.ParseRevision(text(s.ProtocolVersion.Of(a.Whole)))
-	if !ok || rev.Era() != mcp.Legacy {
-		return nil, a.invalid(nil, "upstream %q chose protocol version %s, which is not spoken here", u.o.Key, s.ProtocolVersion.Of(a.Whole))
-	}
+	w.init = *i
 	if err := validSessionID(w.id); err != nil {
 		return nil, a.invalid(err, "upstream %q gave a malformed session id", u.o.Key)
 	}
-	w.init = Info{
-		Era: mcp.Legacy, Revision: rev,
-		Capabilities: object(s.Capabilities.Of(a.Whole)),
-		Instructions: text(s.Instructions.Of(a.Whole)),
-		ServerInfo:   object(s.ServerInfo.Of(a.Whole)),
-	}
-	ack, err := u.message(a.ctx, http.MethodPost, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), &head{session: w.id, version: w.version()})
+	ack, err := u.message(a.ctx, http.MethodPost, []byte(initializedBody), &head{session: w.id, version: w.version()})
 	if err != nil {
 		return nil, err
 	}
 	drain(ack.body)
 	return w, nil
+}
+
+const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+func (u *Upstream) initializeBody(id []byte) []byte {
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"method":"initialize","params":{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":{},"clientInfo":`...)
+	body = append(body, u.o.ClientInfo...)
+	return append(body, `}}`...)
+}
+
+// legacyInfo is what the answer to initialize says.
+func (u *Upstream) legacyInfo(s *wire.Answer) (*Info, error) {
+	if s.Error.Ok() {
+		return nil, fault.Wrap(errAnswered, fault.UpstreamUnavailable, "upstream %q refused initialize with code %d: %s", u.o.Key, s.ErrorCode, text(s.ErrorMessage.Of(s.Raw)))
+	}
+	rev, ok := mcp.ParseRevision(text(s.ProtocolVersion.Of(s.Raw)))
+	if !ok || rev.Era() != mcp.Legacy {
+		return nil, u.invalid(nil, "upstream %q chose protocol version %s, which is not spoken here", u.o.Key, s.ProtocolVersion.Of(s.Raw))
+	}
+	return &Info{
+		Era: mcp.Legacy, Revision: rev,
+		Capabilities: object(s.Capabilities.Of(s.Raw)),
+		Instructions: text(s.Instructions.Of(s.Raw)),
+		ServerInfo:   object(s.ServerInfo.Of(s.Raw)),
+	}, nil
 }
 
 // validSessionID holds an upstream's session id to visible ASCII (checklist 87).

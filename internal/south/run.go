@@ -12,7 +12,13 @@ const sweepEvery = time.Minute
 
 // Start keeps the upstream known until Close; it may be called again.
 func (u *Upstream) Start() {
-	u.started.Do(func() { u.work.Go(func() { u.Run(u.ctx) }) })
+	u.started.Do(func() {
+		u.probing.Lock()
+		defer u.probing.Unlock()
+		if u.ctx.Err() == nil {
+			u.work.Go(func() { u.Run(u.ctx) })
+		}
+	})
 }
 
 // Run keeps the upstream known: it probes at once, again with backoff while
@@ -23,6 +29,7 @@ func (u *Upstream) Run(ctx context.Context) {
 	b.InitialInterval, b.MaxInterval, b.Multiplier = 500*time.Millisecond, 5*time.Second, 2
 	sweep := time.NewTicker(min(sweepEvery, max(u.o.IdleSession/4, time.Second)))
 	defer sweep.Stop()
+	swept := time.Now()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
@@ -30,6 +37,8 @@ func (u *Upstream) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-sweep.C:
+			u.touch(ctx, swept)
+			swept = now
 			u.sweep(now)
 			continue
 		case <-u.kick:
@@ -45,12 +54,21 @@ func (u *Upstream) Run(ctx context.Context) {
 			b.Reset()
 			continue
 		}
+		if u.child != nil {
+			again.Reset(0) // a child paces its own starts
+			continue
+		}
 		again.Reset(b.NextBackOff())
 	}
 }
 
 // wanting reports whether the upstream is unknown or not called for its faults.
-func (u *Upstream) wanting() bool { return u.info.Load() == nil || u.breaker.open() }
+func (u *Upstream) wanting() bool { return !u.known() || u.breaker.open() }
+
+// known reports whether the upstream has been reached and, for a child, runs.
+func (u *Upstream) known() bool {
+	return u.info.Load() != nil && (u.child == nil || u.child.current() != nil)
+}
 
 // wake asks Run to look at the upstream soon. It never blocks.
 func (u *Upstream) wake() {
@@ -61,14 +79,19 @@ func (u *Upstream) wake() {
 }
 
 func (u *Upstream) revive(ctx context.Context) error {
-	if u.info.Load() == nil {
+	if !u.known() {
 		_, err := u.connect(ctx)
 		if err != nil {
 			u.o.Log.Warn("upstream not reached", "upstream", u.o.Key, "error", err)
 		}
 		return err
 	}
-	err := u.probe(ctx)
+	var err error
+	if u.child != nil {
+		err = u.child.check(ctx)
+	} else {
+		err = u.probe(ctx)
+	}
 	if err == nil {
 		u.o.Log.Info("upstream is back", "upstream", u.o.Key)
 	}

@@ -36,6 +36,7 @@ func (p *pool) len() int {
 // within is replaced when the upstream forgets it.
 type session struct {
 	u        *Upstream
+	key      SessionKey
 	link     Link
 	live     atomic.Pointer[wireSession]
 	lastUsed atomic.Int64 // Unix nanoseconds
@@ -49,8 +50,9 @@ type session struct {
 
 // wireSession is one handshake's outcome. It is immutable.
 type wireSession struct {
-	id   string // "" when the upstream keeps no sessions
-	init Info
+	id         string // "" when the upstream keeps no sessions
+	init       Info
+	generation uint64 // in the Keep; 0: not kept
 }
 
 // version is the header value of later requests; the oldest revision has none.
@@ -93,7 +95,7 @@ func (u *Upstream) claim(key SessionKey) (s *session, mine bool) {
 	if s = u.sessions.byKey[key]; s != nil {
 		return s, false
 	}
-	s = &session{u: u, ready: make(chan struct{})}
+	s = &session{u: u, key: key, ready: make(chan struct{})}
 	s.link = Link{Upstream: u, Era: mcp.Legacy, session: s}
 	s.lastUsed.Store(time.Now().UnixNano())
 	u.sessions.byKey[key] = s
@@ -104,8 +106,18 @@ func (u *Upstream) claim(key SessionKey) (s *session, mine bool) {
 // that asked, for others may be waiting for it.
 func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 	defer close(s.ready)
-	w := u.spare.Swap(nil)
-	if w == nil {
+	if err := u.ctx.Err(); err != nil {
+		s.err = fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is being closed", u.o.Key)
+		u.forgetSession(key, s)
+		return
+	}
+	w := u.kept(ctx, key)
+	if w != nil {
+		s.live.Store(w)
+		s.link.Revision = w.init.Revision
+		return
+	}
+	if w = u.spare.Swap(nil); w == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.o.Timeout)
 		defer cancel()
 		done, err := u.breaker.allow()
@@ -122,6 +134,7 @@ func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 			return
 		}
 	}
+	w = u.remember(ctx, key, w, 0)
 	s.live.Store(w)
 	s.link.Revision = w.init.Revision
 }
@@ -138,6 +151,9 @@ func nothingRan(err error) error {
 // transportOnly keeps an upstream's own errors from the breaker.
 func transportOnly(err error) error {
 	var f *fault.Error
+	if errors.Is(err, errAnswered) {
+		return nil
+	}
 	if errors.As(err, &f) && f.Code != fault.ConnectionLost && f.Code != fault.UpstreamTimeout && f.Code != fault.UpstreamUnavailable {
 		return nil
 	}
@@ -162,10 +178,14 @@ func (s *session) heal(ctx context.Context, old *wireSession) (*wireSession, err
 	}
 	w, err := s.u.initialize(ctx)
 	if err != nil {
-		s.u.forgetEra()
+		// That a caller hung up meanwhile says nothing of the upstream.
+		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errDeadline) {
+			s.u.forgetEra()
+		}
 		return nil, nothingRan(err)
 	}
 	s.level = ""
+	w = s.u.remember(ctx, s.key, w, old.generation)
 	s.live.Store(w)
 	s.u.o.Log.Info("session made anew after the upstream forgot it", "upstream", s.u.o.Key)
 	return w, nil
@@ -197,20 +217,28 @@ func (s *session) ensureLevel(ctx context.Context, level string) error {
 	return nil
 }
 
-// EndSession ends the session of exactly one key, if there is one, and tells
-// the upstream in the background.
+// EndSession ends the session of exactly one key, if there is one here or in
+// the Keep, and tells the upstream in the background.
 func (u *Upstream) EndSession(key SessionKey) {
 	u.sessions.mu.Lock()
 	s := u.sessions.byKey[key]
 	delete(u.sessions.byKey, key)
 	u.sessions.mu.Unlock()
-	if s != nil && u.ctx.Err() == nil {
-		u.work.Go(func() {
-			ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
-			defer cancel()
-			u.hangUp(ctx, s)
-		})
+	if s == nil && u.o.Keep == nil {
+		return
 	}
+	u.background(func() {
+		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		defer cancel()
+		if s != nil {
+			u.hangUp(ctx, s)
+			return
+		}
+		if w := u.kept(ctx, key); w != nil {
+			u.delete(ctx, w)
+			u.drop(ctx, key, w)
+		}
+	})
 }
 
 // endSessions ends every session that matches, at most 32 at a time.
@@ -247,6 +275,7 @@ func (u *Upstream) hangUp(ctx context.Context, s *session) {
 	}
 	if w := s.current(); w != nil {
 		u.delete(ctx, w)
+		u.drop(ctx, s.key, w)
 	}
 }
 

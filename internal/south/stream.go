@@ -24,8 +24,7 @@ func (a *Answer) readEvents(l *Link, r *Request, resp *hopResponse, h *head) err
 		data, rest, err := v.next((*a.bufs[1])[:0], window/2)
 		switch {
 		case err == nil && rest != nil:
-			kind, known := wire.Peek(data)
-			if !known || kind != wire.Response {
+			if wire.Peek(data).Kind != wire.Response {
 				return a.invalid(nil, "upstream %q sent a notification larger than %d bytes", a.u.o.Key, window)
 			}
 			a.Head, a.Rest = data, rest
@@ -100,17 +99,8 @@ func (a *Answer) resume(h *head, v *events) (io.ReadCloser, error) {
 // runs. The session declared no client capability, so only ping is served
 // (checklist 136 to 138).
 func (l *Link) answerRequest(ctx context.Context, s *wire.Answer) error {
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), s.ID.Of(s.Raw)...)
 	method, _ := wire.String(s.Method.Of(s.Raw))
-	switch method {
-	case mcp.Ping:
-		body = append(body, `,"result":{}}`...)
-	case "elicitation/create":
-		body = append(body, `,"error":{"code":-32602,"message":"elicitation was not declared"}}`...)
-	default:
-		body = append(body, `,"error":{"code":-32601,"message":"method not declared by this client"}}`...)
-	}
-	if err := l.Notify(ctx, body); err != nil {
+	if err := l.Notify(ctx, requestAnswer(s.ID.Of(s.Raw), method)); err != nil {
 		l.Upstream.o.Log.Debug("answer to an upstream's request not delivered", "upstream", l.Upstream.o.Key, "method", method, "error", err)
 	}
 	return nil

@@ -19,7 +19,8 @@ import (
 // Options configure one Upstream. They are not changed after New.
 type Options struct {
 	Key           string        // configured key, in errors and logs
-	URL           *url.URL      // the MCP endpoint
+	URL           *url.URL      // the MCP endpoint; nil with Command
+	Command       *Command      // the upstream is a child process; nil: it is at URL
 	Header        http.Header   // static headers and credentials, canonical keys
 	TLS           *tls.Config   // nil: the system's roots
 	Proxy         *url.URL      // nil: none; environment variables are not read
@@ -32,6 +33,7 @@ type Options struct {
 	OpenFor       time.Duration // how long the breaker stays open at most
 	ResponseBytes int64         // one answer
 	IdleSession   time.Duration // a legacy session unused for this long is ended
+	Keep          Keep          // remembers legacy sessions; nil: they end with the process
 	ClientInfo    []byte        // raw JSON Implementation of the gateway
 	Log           *slog.Logger
 }
@@ -45,10 +47,12 @@ type Info struct {
 	ServerInfo   []byte // raw JSON object, or nil
 }
 
-// Upstream is one MCP server over streamable HTTP. It is safe for concurrent use.
+// Upstream is one MCP server, over streamable HTTP or as a child process over
+// stdio. It is safe for concurrent use.
 type Upstream struct {
 	o        Options
-	hop      hop
+	hop      hop    // nil with child
+	child    *child // nil: HTTP
 	breaker  *breaker
 	slots    chan struct{} // nil: no bound
 	endpoint atomic.Pointer[url.URL]
@@ -69,10 +73,11 @@ type Upstream struct {
 		err  error         // of the last one
 	}
 	started  sync.Once
-	work     sync.WaitGroup
+	work     sync.WaitGroup  // Run and probes
+	errands  sync.WaitGroup  // see background
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
-	onChange func()
+	onChange atomic.Pointer[func()]
 }
 
 type failure struct {
@@ -85,12 +90,16 @@ type failure struct {
 func New(o Options) *Upstream {
 	u := &Upstream{o: o, nonce: rand.Text()[:8], kick: make(chan struct{}, 1)}
 	u.ctx, u.stop = context.WithCancel(context.Background())
-	u.hop = newHop(hopOptions{static: staticFields(o.Header), tls: o.TLS, proxy: o.Proxy, scheme: o.URL.Scheme})
+	if o.Command != nil {
+		u.child = newChild(u, *o.Command)
+	} else {
+		u.hop = newHop(hopOptions{static: staticFields(o.Header), tls: o.TLS, proxy: o.Proxy, scheme: o.URL.Scheme})
+		u.endpoint.Store(o.URL)
+	}
 	u.breaker = newBreaker(o.Key, o.Failures, o.OpenFor)
 	if o.MaxConcurrent > 0 {
 		u.slots = make(chan struct{}, o.MaxConcurrent)
 	}
-	u.endpoint.Store(o.URL)
 	u.sessions.byKey = map[SessionKey]*session{}
 	u.modern = &Link{Upstream: u, Era: mcp.Modern, Revision: mcp.LatestModern}
 	return u
@@ -103,15 +112,25 @@ func (u *Upstream) Key() string { return u.o.Key }
 func (u *Upstream) Info() *Info { return u.info.Load() }
 
 // OnChange sets a function that is called after what is known of the upstream
-// changed. It must be set before Run and must not block.
-func (u *Upstream) OnChange(f func()) { u.onChange = f }
+// changed, and after a child was started again. It must not block, and takes the
+// place of the one set before.
+func (u *Upstream) OnChange(f func()) { u.onChange.Store(&f) }
+
+func (u *Upstream) changed() {
+	if f := u.onChange.Load(); f != nil {
+		(*f)()
+	}
+}
 
 // State is a snapshot for operators.
 type State struct {
 	Key, State, Era, Revision, Breaker, LastError string
 	LastErrorAt                                   time.Time
 	Sessions                                      int
+	PID                                           int // of a child that runs
+	Starts                                        int // of a child, so far
 	InFlight                                      int
+	Replicas                                      []State // of an upstream at several addresses
 }
 
 // State tells the operator how the upstream stands: "up", "down" or "connecting".
@@ -123,9 +142,12 @@ func (u *Upstream) State() State {
 	if i := u.info.Load(); i != nil {
 		s.State, s.Era, s.Revision = "up", i.Era.String(), i.Revision.String()
 	}
+	if u.child != nil {
+		u.child.describe(&s)
+	}
 	if f := u.lastErr.Load(); f != nil {
 		s.LastError, s.LastErrorAt = f.err.Error(), f.at
-		if u.info.Load() == nil || u.breaker.state() == "open" {
+		if !u.known() || u.breaker.state() == "open" {
 			s.State = "down"
 		}
 	}
@@ -135,8 +157,8 @@ func (u *Upstream) State() State {
 func (u *Upstream) setInfo(i *Info) {
 	old := u.info.Swap(i)
 	u.lastErr.Store(nil)
-	if u.onChange != nil && (old == nil || old.Era != i.Era || string(old.Capabilities) != string(i.Capabilities)) {
-		u.onChange()
+	if old == nil || old.Era != i.Era || string(old.Capabilities) != string(i.Capabilities) {
+		u.changed()
 	}
 }
 
@@ -181,11 +203,48 @@ func (u *Upstream) release() {
 	}
 }
 
+// background runs a short errand in a goroutine that Close lets come to its end;
+// after Close, not at all.
+func (u *Upstream) background(f func()) {
+	u.probing.Lock()
+	defer u.probing.Unlock()
+	if u.ctx.Err() == nil {
+		u.errands.Go(f)
+	}
+}
+
+// settleErrands waits for the errands as long as ctx allows: a cancellation that
+// is on its way should arrive.
+func (u *Upstream) settleErrands(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		u.errands.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
 // Close ends every session and connection. Calls in flight are not waited for;
 // their owner drains them first.
 func (u *Upstream) Close(ctx context.Context) {
-	u.endSessions(ctx, func(SessionKey) bool { return true })
+	if u.o.Keep == nil {
+		u.endSessions(ctx, func(SessionKey) bool { return true })
+	} else if w := u.spare.Swap(nil); w != nil {
+		u.delete(ctx, w) // nobody's; the others are to be found again
+	}
+	u.settleErrands(ctx)
+	u.probing.Lock()
 	u.stop()
+	u.probing.Unlock()
+	u.errands.Wait()
+	if u.child != nil {
+		u.child.close(ctx)
+		u.work.Wait()
+		return
+	}
 	u.work.Wait()
 	u.hop.closeIdle()
 }

@@ -45,7 +45,7 @@ func (r *rewriter) decideEnvelope(name []byte) action {
 		return action{below: atVersion}
 	case "id":
 		w.id = true
-		return action{with: r.plan.ID}
+		return action{with: r.plan.ID, require: r.plan.WantID}
 	case "method":
 		w.method = true
 	case "result":

@@ -10,6 +10,8 @@ var errEnough = errors.New("seen enough")
 type Beginning struct {
 	Kind       Kind   // Unknown: it does not show. A Notification may yet be a Request
 	Failure    bool   // the Response is an error
+	ID         []byte // raw value of the id; nil: it does not show
+	Structured byte   // first byte of result.structuredContent; 0: it does not show
 	ResultType []byte // raw value of result.resultType; nil: it does not show, or there is none
 }
 
@@ -30,10 +32,12 @@ func Peek(head []byte) (b Beginning) {
 				return errEnough
 			}
 			return s.object(nil, func(name []byte) error {
+				if string(name) == "structuredContent" {
+					b.Structured = s.peek()
+				}
 				at, err := s.value()
 				if err == nil && string(name) == "resultType" {
 					b.ResultType = at.Of(head)
-					return errEnough
 				}
 				return err
 			})
@@ -42,6 +46,11 @@ func Peek(head []byte) (b Beginning) {
 			return errEnough
 		case "id":
 			id = true
+			at, err := s.value()
+			if err == nil {
+				b.ID = at.Of(head)
+			}
+			return err
 		case "method":
 			// Whether it is a request shows only if the id came first.
 			b.Kind = Notification

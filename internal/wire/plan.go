@@ -17,7 +17,8 @@ import (
 // name _meta, the old one is not looked into. Set, Default and SetMeta hold at
 // most 64 members each. A Plan is not changed by use and may be shared, if MapURI may.
 type Plan struct {
-	ID []byte // replaces the id, which must be there
+	ID     []byte // replaces the id, which must be there
+	WantID []byte // the id that must be there, a raw string; nil: any
 
 	Set           []Member // members of result: replaced in place if there, else appended
 	Default       []Member // members of result: appended if absent

@@ -1,6 +1,7 @@
 // The program client is an MCP client on the official Go SDK.
 //
-// Arguments: URL [MODE], where MODE is auto or legacy. Standard input: {"steps": [{"method": …, "params": …}]}. Standard
+// Arguments: ENDPOINT [MODE], where ENDPOINT is a URL, or the argv of a server over stdio as a JSON array, and MODE is auto
+// or legacy. Standard input: {"steps": [{"method": …, "params": …}]}. Standard
 // output: one JSON report with protocolVersion, serverInfo, tools, prompts, resources, resourceTemplates and answers,
 // where each answer is {"result": …} or {"error": {"code", "message"}}, in the order of the steps.
 package main
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -54,7 +56,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	if len(os.Args) < 2 {
-		return errors.New("usage: client URL [auto|legacy]")
+		return errors.New("usage: client URL|JSON-ARGV [auto|legacy]")
 	}
 	var script struct {
 		Steps []step `json:"steps"`
@@ -67,7 +69,11 @@ func run(ctx context.Context) error {
 		options.ProtocolVersion = "2025-11-25"
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "peer-go", Version: "1.0.0"}, nil)
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: os.Args[1]}, options)
+	transport, err := transportTo(os.Args[1])
+	if err != nil {
+		return err
+	}
+	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -75,10 +81,25 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := session.Close(); err != nil {
+	// A server over stdio that ignores the end of its input is ended by a signal.
+	var exit *exec.ExitError
+	if err := session.Close(); err != nil && (!errors.As(err, &exit) || exit.ExitCode() >= 0) {
 		return fmt.Errorf("close: %w", err)
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+func transportTo(endpoint string) (mcp.Transport, error) {
+	if endpoint[0] != '[' {
+		return &mcp.StreamableClientTransport{Endpoint: endpoint}, nil
+	}
+	var argv []string
+	if err := json.Unmarshal([]byte(endpoint), &argv); err != nil || len(argv) == 0 {
+		return nil, fmt.Errorf("no argv: %s: %w", endpoint, err)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	return &mcp.CommandTransport{Command: cmd}, nil
 }
 
 func ask(ctx context.Context, session *mcp.ClientSession, steps []step) (*report, error) {
