@@ -23,6 +23,7 @@ func (d *decoder) checkUpstream(doc *Document, u *Upstream) {
 		d.problemFor(path, keySuffix, "the key "+keyRule, "")
 	}
 	d.checkCommand(path, u)
+	d.checkURLs(path, u)
 	d.checkHeaders(path, u)
 	d.checkCredentials(path, u)
 	d.checkUpstreamTLS(path, u)

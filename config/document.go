@@ -22,7 +22,7 @@ type Document struct {
 	Listen         string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address of the main listener. Another address than loopback needs allow_anonymous in this version, because there is no auth yet."`
 	AllowAnonymous Toggle   `yaml:"allow_anonymous" default:"false" doc:"Serve callers without credentials on an address other machines can reach."`
 	TLS            *KeyPair `yaml:"tls" doc:"Serve HTTPS with this certificate; absent: plain HTTP."`
-	State          Store    `yaml:"state" default:"sqlite:penstock.db" doc:"Where state is kept: sqlite:PATH, postgres://..., or memory:. In this version everything is kept in memory, whatever is written here."`
+	State          Store    `yaml:"state" default:"sqlite:penstock.db" doc:"Where state is kept: sqlite:PATH, postgres://..., or memory:."`
 	Admin          string   `yaml:"admin" onoff:"off" pattern:"^(unix:.+|off)$" doc:"Admin socket, unix:PATH or off. Default: beside an SQLite file, else in the runtime folder by process."`
 	Shutdown       Duration `yaml:"shutdown" default:"10s" doc:"How long a drain may take before connections are cut."`
 	AllowedHosts   []string `yaml:"allowed_hosts" doc:"Host names beyond the localhost names that requests may be addressed to; the guard against DNS rebinding."`

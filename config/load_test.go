@@ -316,3 +316,16 @@ func TestADocumentOnOneLineLoads(t *testing.T) {
 		t.Errorf("%d aliases", got)
 	}
 }
+
+func TestReplicasAreCheckedOneByOne(t *testing.T) {
+	_, err := Parse("f.yaml", []byte("upstreams:\n  a: {urls: [http://h/1, ftp://h/2, http://h/1, https://h/3]}\n  b: {urls: []}\n"), func(string) (string, bool) { return "", false })
+	for _, want := range []string{"2:7: upstreams.a.urls: address 2 must be", "address 3 is the same as address 1", "address 4 has another scheme", "3:7: upstreams.b.urls: must not be empty"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	doc, err := Parse("f.yaml", []byte("upstreams:\n  a: {urls: [http://h/1, http://h/2]}\n"), func(string) (string, bool) { return "", false })
+	if err != nil || len(doc.Upstreams["a"].URLs) != 2 {
+		t.Errorf("%v", err)
+	}
+}

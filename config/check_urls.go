@@ -1,0 +1,37 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// checkURLs holds the addresses of an upstream that has several.
+func (d *decoder) checkURLs(path string, u *Upstream) {
+	at := path + ".urls"
+	place, written := d.places[at+keySuffix]
+	if !written || place.bad || d.bad(at) {
+		return
+	}
+	if len(u.URLs) == 0 {
+		d.problemFor(at, keySuffix, "must not be empty", "write the address of each replica, or url for a single one")
+		return
+	}
+	first := map[string]int{}
+	for i, address := range u.URLs {
+		name := fmt.Sprintf("address %d", i+1)
+		switch j, twice := first[address]; {
+		case !ValidURL(address):
+			d.problemFor(at, keySuffix, name+" must be an absolute http or https URL without user name and fragment", "")
+		case twice:
+			d.problemFor(at, keySuffix, fmt.Sprintf("%s is the same as address %d", name, j+1), "keep one of them")
+		case schemeOf(address) != schemeOf(u.URLs[0]):
+			d.problemFor(at, keySuffix, name+" has another scheme than the first", "replicas of one server are reached in one way")
+		}
+		first[address] = i
+	}
+}
+
+func schemeOf(address string) string {
+	scheme, _, _ := strings.Cut(strings.ToLower(address), ":")
+	return scheme
+}
