@@ -1,5 +1,5 @@
 # What a developer runs. `make test` needs Go, Node with npm, Python 3 with venv, and a C compiler for the race detector;
-# it installs everything else under build/. docs/development.md tells more.
+# it installs everything else under build/, and PostgreSQL from Debian where it is missing. docs/development.md tells more.
 
 # Linters are pinned here and nowhere else; they are no part of the module.
 GOFUMPT     := go run mvdan.cc/gofumpt@v0.12.0
@@ -20,6 +20,7 @@ test: setup
 
 setup:
 	scripts/setup-peers.sh
+	scripts/setup-postgres.sh
 
 conformance: setup
 	go run ./test/conformance

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func newExplainCommand() *cobra.Command {
 			case len(args) != 1:
 				return &usageError{fmt.Errorf("explain takes one NAME, %d were given", len(args))}
 			}
-			return f.run(cmd.OutOrStdout(), args[0])
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
 	}
 	fl := cmd.Flags()
@@ -74,7 +75,7 @@ func (f *explainFlags) socket() (string, error) {
 	return adminPath(doc, 0), nil
 }
 
-func (f *explainFlags) run(out io.Writer, name string) error {
+func (f *explainFlags) run(ctx context.Context, out io.Writer, name string) error {
 	path, err := f.socket()
 	if err != nil {
 		return err
@@ -83,7 +84,11 @@ func (f *explainFlags) run(out io.Writer, name string) error {
 	if f.server != "" {
 		q.Set("server", f.server)
 	}
-	resp, err := adminClient(path).Get("http://penstock/explain?" + q.Encode())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://penstock/explain?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := adminClient(path).Do(req)
 	if err != nil {
 		return fmt.Errorf("no gateway answers at unix:%s: %w; is it running?", path, err)
 	}

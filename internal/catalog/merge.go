@@ -188,11 +188,12 @@ func (s *Server) contribute(m *merged, fd *feed, now time.Time) *itemSet {
 	case fd.failures > 0:
 		// Asked again soon, so that its retry goes on while somebody lists.
 		until = now.Add(partialTTL)
-		if fd.snap == nil {
+		switch {
+		case fd.snap == nil:
 			miss(fd.why, false)
-		} else if fd.snap.short != "" {
+		case fd.snap.short != "":
 			miss(fd.snap.short, false)
-		} else {
+		default:
 			miss(fd.why, true)
 		}
 	case fd.snap.short != "":

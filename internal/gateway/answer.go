@@ -85,7 +85,7 @@ func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Pla
 	}
 	if b.ResultType != nil {
 		if kind, err := wire.String(b.ResultType); err != nil || kind != "complete" {
-			return false, nil
+			return false, nil //nolint:nilerr // held whole, it is refused for what it is
 		}
 	}
 	plan.Require, plan.Forbid = complete, question

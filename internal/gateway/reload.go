@@ -93,10 +93,10 @@ func Changes(before, after *Gateway) Change {
 		if before != nil {
 			was = before.upstreams[key]
 		}
-		switch {
-		case was == nil:
+		switch was {
+		case nil:
 			c.Added = append(c.Added, key)
-		case was == after.upstreams[key]:
+		case after.upstreams[key]:
 			c.Kept = append(c.Kept, key)
 		default:
 			c.Replaced = append(c.Replaced, key)

@@ -1,6 +1,7 @@
 package north
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -123,14 +124,14 @@ func (h *Handler) log(x *Exchange, f *fault.Error) {
 	case fault.UpstreamUnavailable, fault.UpstreamTimeout, fault.ConnectionLost, fault.AtCapacity:
 		level = slog.LevelWarn
 	}
-	if !h.o.Log.Enabled(nil, level) { //nolint:staticcheck // slog takes no context here
+	if !h.o.Log.Enabled(context.Background(), level) {
 		return
 	}
 	caller := ""
 	if x.Principal != nil {
 		caller = x.Principal.Name
 	}
-	h.o.Log.Log(nil, level, "request failed", "server", x.Server, "principal", caller, "method", x.Msg.Method, "code", f.Code.Name(), "error", f) //nolint:staticcheck // as above
+	h.o.Log.Log(context.Background(), level, "request failed", "server", x.Server, "principal", caller, "method", x.Msg.Method, "code", f.Code.Name(), "error", f)
 }
 
 // accepted answers a notification or response: 202 without a body.

@@ -39,7 +39,7 @@ type Answer struct {
 }
 
 // newAnswer starts the call's clock.
-func newAnswer(u *Upstream, ctx context.Context, timeout time.Duration) *Answer {
+func newAnswer(ctx context.Context, u *Upstream, timeout time.Duration) *Answer {
 	if timeout <= 0 {
 		timeout = u.o.Timeout
 	}

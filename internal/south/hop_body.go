@@ -142,7 +142,7 @@ func (b *plainBody) finish(reuse bool) {
 	}
 	c.close()
 	if b.sent != nil {
-		<-b.sent // at once, for the connection is closed
+		_ = <-b.sent // at once, for the connection is closed
 	}
 }
 

@@ -2,6 +2,7 @@ package south
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (l *Link) Capabilities() []byte {
 // repeated once. Nothing else is ever sent twice.
 func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 	u := l.Upstream
-	a := newAnswer(u, ctx, r.Timeout)
+	a := newAnswer(ctx, u, r.Timeout)
 	a.id = r.ID
 	if err := u.acquire(a.ctx); err != nil {
 		a.end()
@@ -228,7 +229,7 @@ func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*hopRespo
 	}
 	resp, err := u.message(ctx, http.MethodPost, body, h)
 	switch {
-	case err != nil && ctx.Err() != nil && context.Cause(ctx) != errDeadline:
+	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDeadline):
 		done(nil) // the caller went away; that says nothing of the upstream
 	case err != nil:
 		done(err)

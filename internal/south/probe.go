@@ -104,7 +104,7 @@ func (u *Upstream) Forget() { u.forgetEra() }
 func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err error) {
 	id := u.nextID(nil)
 	body := u.discoverBody(id)
-	a := newAnswer(u, ctx, u.o.ProbeTimeout)
+	a := newAnswer(ctx, u, u.o.ProbeTimeout)
 	defer a.Close()
 	h := head{method: mcp.Discover, version: mcp.LatestModern.String()}
 	resp, err := u.message(a.ctx, http.MethodPost, body, &h)
@@ -209,7 +209,7 @@ func hasMember(obj []byte, name string) (yes bool) {
 func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 	id := u.nextID(nil)
 	body := u.initializeBody(id)
-	a := newAnswer(u, ctx, u.o.ProbeTimeout)
+	a := newAnswer(ctx, u, u.o.ProbeTimeout)
 	defer a.Close()
 	var h head
 	resp, err := u.message(a.ctx, http.MethodPost, body, &h)

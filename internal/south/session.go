@@ -202,7 +202,7 @@ func (s *session) ensureLevel(ctx context.Context, level string) error {
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(body, `,"method":"logging/setLevel","params":{"level":"`+level+`"}}`...)
 	live := s.current()
-	a := newAnswer(s.u, ctx, s.u.o.ProbeTimeout)
+	a := newAnswer(ctx, s.u, s.u.o.ProbeTimeout)
 	defer a.Close()
 	h := head{session: live.id, version: live.version()}
 	resp, err := s.u.message(a.ctx, http.MethodPost, body, &h)

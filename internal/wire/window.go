@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"io"
 	"sync"
 
@@ -115,7 +116,7 @@ func (r *rewriter) more() (bool, error) {
 
 // ended is nil where src came to its end, else what src failed with.
 func (r *rewriter) ended() error {
-	if r.failed == io.EOF {
+	if errors.Is(r.failed, io.EOF) {
 		return nil
 	}
 	return &ReadError{r.failed}

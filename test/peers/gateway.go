@@ -75,7 +75,7 @@ func Serve(ctx context.Context, binary, dir string, args ...string) (*Gateway, e
 		case <-ctx.Done():
 			why = ctx.Err()
 		case <-p.done:
-			why = fmt.Errorf("ended: %v", p.err)
+			why = fmt.Errorf("ended: %w", p.err)
 		}
 		p.Kill()
 		return nil, fmt.Errorf("penstock serve: no listening line: %w\n%s", why, p.Output())

@@ -117,7 +117,7 @@ func (p *Process) awaitPort(ctx context.Context, address string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("not ready: %w", ctx.Err())
 		case <-p.done:
-			return fmt.Errorf("ended before it was ready: %v", p.err)
+			return fmt.Errorf("ended before it was ready: %w", p.err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

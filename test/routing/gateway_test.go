@@ -35,13 +35,9 @@ func (e *endpoint) reload(t testing.TB, line, by string) {
 	if line != "\x00" {
 		t.Fatalf("the document has no line %q:\n%s", line, e.document)
 	}
-	doc, err := config.Parse("test.yaml", []byte(strings.Join(out, "\n")), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := e.gw.Reload(ctx, doc); err != nil {
+	if err := e.gw.Reload(ctx, parsed(t, strings.Join(out, "\n"))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -54,6 +50,14 @@ func serve(t testing.TB, up peers, servers string) *endpoint {
 }
 
 func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint {
+	t.Helper()
+	e, end := start(t, document(t, up, servers, more...), nil)
+	t.Cleanup(end)
+	return e
+}
+
+// document writes the document of serveWith, and starts the peers.
+func document(t testing.TB, up peers, servers string, more ...string) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(strings.Join(more, "\n") + "\n")
@@ -79,11 +83,27 @@ func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint
 	if servers != "" {
 		b.WriteString("servers:\n" + servers + "\n")
 	}
-	doc, err := config.Parse("test.yaml", []byte(b.String()), func(string) (string, bool) { return "", false })
+	return b.String()
+}
+
+func parsed(t testing.TB, document string) *config.Document {
+	t.Helper()
+	doc, err := config.Parse("test.yaml", []byte(document), func(string) (string, bool) { return "", false })
 	if err != nil {
-		t.Fatalf("the document is refused: %v\n%s", err, b.String())
+		t.Fatalf("the document is refused: %v\n%s", err, document)
 	}
-	gw, err := penstock.New(doc)
+	return doc
+}
+
+// start runs a gateway with its state in a store, or without one. end ends it,
+// and leaves the store to its owner.
+func start(t testing.TB, document string, store *penstock.Store) (e *endpoint, end func()) {
+	t.Helper()
+	var opts []penstock.Option
+	if store != nil {
+		opts = append(opts, penstock.WithStore(store))
+	}
+	gw, err := penstock.New(parsed(t, document), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +111,7 @@ func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint
 	ran := make(chan error, 1)
 	go func() { ran <- gw.Run(ctx) }()
 	s := httptest.NewServer(gw.Handler())
-	t.Cleanup(func() {
+	return &endpoint{base: s.URL, gw: gw, document: document}, func() {
 		s.CloseClientConnections()
 		s.Close()
 		cancel()
@@ -103,8 +123,7 @@ func serveWith(t testing.TB, up peers, servers string, more ...string) *endpoint
 		if err := gw.Close(end); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-	})
-	return &endpoint{base: s.URL, gw: gw, document: b.String()}
+	}
 }
 
 // refused returns the problems of a document that must not load.

@@ -65,6 +65,7 @@ type request struct {
 	cursor *string
 	header http.Header
 	body   []byte
+	from   string // address of the connection
 }
 
 const everyCapability = `{"tools":{},"prompts":{},"resources":{},"completions":{}}`
@@ -117,7 +118,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	got := request{verb: r.Method, method: r.Method, header: r.Header, body: body}
+	got := request{verb: r.Method, method: r.Method, header: r.Header, body: body, from: r.RemoteAddr}
 	if r.Method == http.MethodPost {
 		var m struct {
 			ID     jsontext.Value `json:"id"`

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrMissing: no PostgreSQL is installed.
+// ErrMissing says that no PostgreSQL is installed.
 var ErrMissing = errors.New("no PostgreSQL found: install Debian's package postgresql, or put its bin folder on PATH")
 
 // Bounds of waiting.

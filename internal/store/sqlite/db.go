@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/store/tables"
 )
 
-// Memory, as a path, is a database in the process's memory that ends with it.
+// Memory as a path is a database in the process's memory that ends with it.
 const Memory = ":memory:"
 
 // pragmas hold on every connection. A commit is on the disk when it returns.
@@ -49,8 +49,7 @@ type DB struct {
 func Open(ctx context.Context, path string) (*DB, error) {
 	d := &DB{path: path}
 	if err := d.open(ctx); err != nil {
-		d.release()
-		return nil, fmt.Errorf("open %s: %w", path, explain(err))
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, explain(err)), d.release())
 	}
 	return d, nil
 }
