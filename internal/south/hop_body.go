@@ -142,7 +142,7 @@ func (b *plainBody) finish(reuse bool) {
 	}
 	c.close()
 	if b.sent != nil {
-		_ = <-b.sent // at once, for the connection is closed
+		<-b.sent //nolint:errcheck // at once, for the connection is closed; its error is that
 	}
 }
 

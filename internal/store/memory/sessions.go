@@ -29,8 +29,9 @@ type Sessions struct {
 	total  atomic.Int64
 	shard  [shards]shard
 
-	mu   sync.Mutex // guards each; taken before a shard's lock, never after
-	each map[[32]byte]map[*entry]struct{}
+	mu     sync.Mutex // guards what follows; taken before a shard's lock, never after
+	each   map[[32]byte]map[*entry]struct{}
+	serial int64
 }
 
 // settled is how long a session must have been idle before it can make room
@@ -45,6 +46,14 @@ type shard struct {
 type entry struct {
 	record   atomic.Pointer[store.Session]
 	lastUsed atomic.Int64 // Unix nanoseconds
+	serial   int64        // of its Create
+}
+
+// olderThan orders by last use, and by creation where a coarse clock sees no
+// difference.
+func (e *entry) olderThan(f *entry) bool {
+	a, b := e.lastUsed.Load(), f.lastUsed.Load()
+	return a < b || a == b && e.serial < f.serial
 }
 
 // NewSessions returns an empty repository that holds at most max records,
@@ -71,6 +80,8 @@ func (s *Sessions) Create(_ context.Context, r *store.Session) (evicted *store.S
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.serial++
+	e.serial = s.serial
 	mine := s.each[r.Principal]
 	switch {
 	case len(mine) >= s.maxFor:
@@ -102,7 +113,7 @@ func (s *Sessions) Create(_ context.Context, r *store.Session) (evicted *store.S
 func (s *Sessions) evict(mine map[*entry]struct{}) *store.Session {
 	var oldest *entry
 	for e := range mine {
-		if oldest == nil || e.lastUsed.Load() < oldest.lastUsed.Load() {
+		if oldest == nil || e.olderThan(oldest) {
 			oldest = e
 		}
 	}
