@@ -114,6 +114,9 @@ func (a *Answer) More(n int64) (ended bool, err error) {
 	if !a.Scan.Result.Ok() && !a.Scan.Error.Ok() {
 		return false, a.invalid(nil, "upstream %q answered with something that is no response", a.u.o.Key)
 	}
+	if !a.mine() {
+		return false, a.invalid(nil, "upstream %q answered another request than was asked", a.u.o.Key)
+	}
 	return true, nil
 }
 
@@ -327,9 +330,7 @@ func (a *Answer) takeOne(l *Link, r *Request, msg []byte) (done bool, err error)
 	if s.Method.Ok() {
 		return false, a.event(l, r, s)
 	}
-	id := s.ID.Of(msg)
-	mine := a.Answers(id) || (s.Error.Ok() && (len(id) == 0 || string(id) == "null"))
-	if !mine {
+	if !a.mine() {
 		if s.Result.Ok() || s.Error.Ok() {
 			a.u.o.Log.Debug("response to another request dropped", "upstream", a.u.o.Key)
 			return false, nil
@@ -341,6 +342,13 @@ func (a *Answer) takeOne(l *Link, r *Request, msg []byte) (done bool, err error)
 	}
 	a.Whole = msg
 	return true, nil
+}
+
+// mine reports whether what was scanned answers the request. An error may lack
+// the id: the upstream could not read it.
+func (a *Answer) mine() bool {
+	id := a.Scan.ID.Of(a.Scan.Raw)
+	return a.Answers(id) || (a.Scan.Error.Ok() && (len(id) == 0 || string(id) == "null"))
 }
 
 // event deals with a notification or a request that arrives before the answer.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/penstock-mcp/penstock/internal/store/pgtest"
 )
 
 // cases of the byte property in a normal run.
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Main(m))
 }
 
 // DESIGN section 3, in all four pairs of eras and under every naming rule.

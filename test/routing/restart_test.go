@@ -1,0 +1,118 @@
+package routing_test
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-mcp/penstock"
+	"github.com/penstock-mcp/penstock/internal/store/pgtest"
+)
+
+// stateAt is the address of an empty store of an engine.
+func stateAt(t testing.TB, engine string) string {
+	t.Helper()
+	switch engine {
+	case "sqlite:":
+		return engine + filepath.Join(t.TempDir(), "penstock.db")
+	case "postgres:":
+		return pgtest.Database(t)
+	}
+	return engine
+}
+
+// openStore opens the store of a document until the test ends; closing it before
+// is allowed.
+func openStore(t testing.TB, document string) *penstock.Store {
+	t.Helper()
+	s, err := penstock.OpenStore(t.Context(), parsed(t, document), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// S16, under DESIGN section 7: a session is a record in the store. A restart
+// revives it and another instance serves it, with its session at the upstream;
+// where it is unknown, the answer says so and is never an empty list.
+func TestS16SessionsOutliveTheProcessAndAreServedByEveryInstance(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"memory:", "sqlite:", "postgres:"} {
+		t.Run(strings.TrimSuffix(engine, ":"), func(t *testing.T) {
+			t.Parallel()
+			up := peers{"u": {legacy: true, tools: items("tools", "x", "y")}, "v": {tools: items("tools", "x")}}
+			doc := document(t, up, "", "state: '"+stateAt(t, engine)+"'")
+			store := openStore(t, doc)
+			before, end := start(t, doc, store)
+			revisions := []string{legacyRevision, "2025-03-26"}
+			var clients []*client
+			var south []string
+			for _, revision := range revisions {
+				c := before.legacy(t, "", revision)
+				clients, south = append(clients, c), append(south, southOf(t, c, up["u"], "u__x"))
+			}
+			end()
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			up["u"].forget()
+
+			after, endAfter := start(t, doc, openStore(t, doc))
+			defer endAfter()
+			if engine == "memory:" {
+				for _, c := range clients {
+					wantGone(t, "a list", c.at(after).call(t, "tools/list", ""))
+					wantGone(t, "a call", c.at(after).named(t, "tools/call", "u__x"))
+				}
+				return
+			}
+			for i, c := range clients {
+				c := c.at(after)
+				if s := southOf(t, c, up["u"], "u__x"); s != south[i] {
+					t.Errorf("%s: the session at the upstream became %q, and was %q", revisions[i], s, south[i])
+				}
+				if got := fmt.Sprint(c.ids(t, "tools/list")); got != "[u__x u__y v__x]" {
+					t.Errorf("%s: after the restart the list is %s", revisions[i], got)
+				}
+			}
+			if n := len(ended(up["u"])); n > 0 {
+				t.Errorf("the restart ended %d sessions", n)
+			}
+			if engine == "sqlite:" {
+				_, err := penstock.OpenStore(t.Context(), parsed(t, doc), slog.New(slog.DiscardHandler))
+				if err == nil || !strings.Contains(err.Error(), "penstock.db") || !strings.Contains(err.Error(), "in use") {
+					t.Errorf("a second process's view of the file: %v", err)
+				}
+				return
+			}
+			beside, endBeside := start(t, doc, openStore(t, doc))
+			defer endBeside()
+			instances := []*endpoint{after, beside}
+			for n := range 10 {
+				for i, c := range clients {
+					if s := southOf(t, c.at(instances[n%2]), up["u"], "u__x"); s != south[i] {
+						t.Errorf("instance %d, %s: the session at the upstream is %q; want %q", n%2, revisions[i], s, south[i])
+					}
+				}
+			}
+			// Ended at one, it is over at the other, and only it.
+			if a := clients[0].at(beside).send(t, "DELETE", nil, nil); a.status != 204 {
+				t.Fatalf("DELETE: HTTP %d %s", a.status, a.raw)
+			}
+			waitFor(t, "the session's end at the other instance", func() bool {
+				return clients[0].at(after).call(t, "tools/list", "").status == 404
+			})
+			wantGone(t, "the ended session", clients[0].at(after).named(t, "tools/call", "u__x"))
+			if s := southOf(t, clients[1].at(after), up["u"], "u__x"); s != south[1] {
+				t.Errorf("the other client's session at the upstream became %q", s)
+			}
+		})
+	}
+}
