@@ -10,6 +10,15 @@ func asks(state string, size int) string {
 	return `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"` + strings.Repeat("a", size) + `"}}}` + state + `}}`
 }
 
+// altered changes one character in the middle of a sealed state.
+func altered(quoted string) string {
+	with := "A"
+	if quoted[20] == 'A' {
+		with = "B"
+	}
+	return quoted[:20] + with + quoted[21:]
+}
+
 // DESIGN section 8: an upstream's requestState goes north sealed, and only the
 // request it belongs to brings it back.
 func TestRequestStateGoesNorthSealedAndComesBackOpen(t *testing.T) {
@@ -37,7 +46,7 @@ func TestRequestStateGoesNorthSealedAndComesBackOpen(t *testing.T) {
 		calls := len(u.got("tools/call"))
 		for what, params := range map[string]string{
 			"another tool":    `"name":"v__add","requestState":` + string(quoted),
-			"altered":         `"name":"u__add","requestState":` + strings.Replace(string(quoted), string(quoted[20]), "-", 1) + ``,
+			"altered":         `"name":"u__add","requestState":` + altered(string(quoted)),
 			"not sealed":      `"name":"u__add","requestState":"secret A\n"`,
 			"no string":       `"name":"u__add","requestState":5`,
 			"empty":           `"name":"u__add","requestState":""`,

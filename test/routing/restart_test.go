@@ -3,6 +3,7 @@ package routing_test
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -103,16 +104,65 @@ func TestS16SessionsOutliveTheProcessAndAreServedByEveryInstance(t *testing.T) {
 				}
 			}
 			// Ended at one, it is over at the other, and only it.
-			if a := clients[0].at(beside).send(t, "DELETE", nil, nil); a.status != 204 {
+			if a := clients[0].at(beside).send(t, http.MethodDelete, nil, nil); a.status != http.StatusNoContent {
 				t.Fatalf("DELETE: HTTP %d %s", a.status, a.raw)
 			}
 			waitFor(t, "the session's end at the other instance", func() bool {
-				return clients[0].at(after).call(t, "tools/list", "").status == 404
+				return clients[0].at(after).call(t, "tools/list", "").status == http.StatusNotFound
 			})
 			wantGone(t, "the ended session", clients[0].at(after).named(t, "tools/call", "u__x"))
 			if s := southOf(t, clients[1].at(after), up["u"], "u__x"); s != south[1] {
 				t.Errorf("the other client's session at the upstream became %q", s)
 			}
 		})
+	}
+}
+
+// DESIGN section 12: a database that is away fails what needs it with the one
+// retryable error, and nothing else; when it is back, so is all.
+func TestADatabaseThatIsAwayFailsOnlyWhatNeedsIt(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Own(t)
+	address, err := server.Create(t.Context(), "penstock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := peers{"u": {legacy: true, tools: items("tools", "x")}}
+	doc := document(t, up, "", "state: '"+address+"'")
+	e, end := start(t, doc, openStore(t, doc))
+	defer end()
+	modern, legacy := e.modern(""), e.legacy(t, "", legacyRevision)
+	session := southOf(t, legacy, up["u"], "u__x")
+	southOf(t, modern, up["u"], "u__x")
+	ready := &client{url: e.base + "/ready", revision: legacyRevision}
+	if a := ready.send(t, http.MethodGet, nil, nil); a.status != http.StatusOK {
+		t.Errorf("/ready: HTTP %d %s", a.status, a.raw)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// What was read shortly before may still be answered.
+	waitFor(t, "the error of a session that cannot be read", func() bool {
+		up["u"].forget()
+		return legacy.named(t, "tools/call", "u__x").Result == nil
+	})
+	a := legacy.named(t, "tools/call", "u__x")
+	if a.status != http.StatusServiceUnavailable || a.code() != -31015 || len(up["u"].got("tools/call")) > 0 {
+		t.Errorf("a legacy client: HTTP %d %s", a.status, a.raw)
+	}
+	newcomer := &client{url: e.path(""), revision: legacyRevision}
+	if a := newcomer.post(t, []byte(initialize), nil); a.status != http.StatusServiceUnavailable || a.code() != -31015 {
+		t.Errorf("initialize: HTTP %d %s", a.status, a.raw)
+	}
+	southOf(t, modern, up["u"], "u__x")
+	if a := ready.send(t, http.MethodGet, nil, nil); a.status != http.StatusServiceUnavailable {
+		t.Errorf("/ready: HTTP %d %s", a.status, a.raw)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the session", func() bool { return legacy.named(t, "tools/call", "u__x").Result != nil })
+	if s := southOf(t, legacy, up["u"], "u__x"); s != session {
+		t.Errorf("after the outage the session at the upstream is %q, and was %q", s, session)
 	}
 }
