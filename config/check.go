@@ -55,7 +55,7 @@ func (d *decoder) checkListen(doc *Document) {
 	case doc.Observe.Listen == doc.Listen && !strings.HasSuffix(doc.Listen, ":0"):
 		d.problemFor("observe.listen", "", "is the address of the main listener", "choose another port")
 	case !loopback(doc.Observe.Listen):
-		d.warnFor("observe.listen", "", "other machines can read metrics and the state of upstreams", "")
+		d.warnFor("observe.listen", "", "other machines can read the state of upstreams", "")
 	}
 }
 

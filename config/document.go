@@ -61,7 +61,7 @@ type Keys struct {
 
 // Observe is what the gateway tells about itself.
 type Observe struct {
-	Listen string  `yaml:"listen" doc:"Address for GET /metrics, /health and /ready with details; absent: these details only on a loopback main listener."`
+	Listen string  `yaml:"listen" doc:"Address for GET /health and /ready with details; absent: these details only on a loopback main listener."`
 	OTLP   string  `yaml:"otlp" format:"http-url" doc:"OTLP endpoint for traces."`
 	Sample float64 `yaml:"sample" default:"0.01" min:"0" max:"1" doc:"Share of requests that are traced."`
 }

@@ -248,7 +248,7 @@ servers:
 		`3:19: allowed_origins[0]: "*" lets every web page in a user's browser call; name the origins`,
 		`4:15: keys.ring[0]: a sealing key of less than 32 bytes can be guessed; use 32 random bytes or more`,
 		`4:15: keys.ring[0]: the secret stands in the file; take it from the environment: ${NAME}`,
-		`5:19: observe.listen: other machines can read metrics and the state of upstreams`,
+		`5:19: observe.listen: other machines can read the state of upstreams`,
 		`7:12: upstreams.a.url: credentials travel over http in clear text; use https`,
 		`7:50: upstreams.a.credentials.bearer: the secret stands in the file; take it from the environment: ${NAME}`,
 		`7:77: upstreams.a.headers.X-Api-Key: the secret stands in the file; take it from the environment: ${NAME}`,

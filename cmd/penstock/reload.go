@@ -122,13 +122,17 @@ func (r *reloader) reload(ctx context.Context) {
 // unchangeable names the keys that differ and cannot change while it runs.
 func unchangeable(was, is *config.Document) (keys []string) {
 	for key, same := range map[string]bool{
-		"listen":              was.Listen == is.Listen,
-		"tls":                 reflect.DeepEqual(was.TLS, is.TLS),
-		"state":               was.State == is.State,
-		"admin":               was.Admin == is.Admin,
-		"observe.listen":      was.Observe.Listen == is.Observe.Listen,
-		"limits.connections":  was.Limits.Connections == is.Limits.Connections,
-		"limits.header_bytes": was.Limits.HeaderBytes == is.Limits.HeaderBytes,
+		"listen":                        was.Listen == is.Listen,
+		"tls":                           reflect.DeepEqual(was.TLS, is.TLS),
+		"state":                         was.State == is.State,
+		"admin":                         was.Admin == is.Admin,
+		"shutdown":                      was.Shutdown == is.Shutdown,
+		"limits.sessions":               was.Limits.Sessions == is.Limits.Sessions,
+		"limits.sessions_per_principal": was.Limits.SessionsPerPrincipal == is.Limits.SessionsPerPrincipal,
+		"limits.idle_session":           was.Limits.IdleSession == is.Limits.IdleSession,
+		"observe.listen":                was.Observe.Listen == is.Observe.Listen,
+		"limits.connections":            was.Limits.Connections == is.Limits.Connections,
+		"limits.header_bytes":           was.Limits.HeaderBytes == is.Limits.HeaderBytes,
 	} {
 		if !same {
 			keys = append(keys, key)

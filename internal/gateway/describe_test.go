@@ -119,7 +119,7 @@ func TestStatusTellsOperatorsHowEachUpstreamStands(t *testing.T) {
 	_, send := h.session("2025-06-18", `{}`)
 	send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b__add"}}`)
 	code, s := status()
-	if code != 200 || !s.Ready || s.Sessions != 1 {
+	if code != 200 || !s.Ready || s.Sessions == nil || *s.Sessions != 1 {
 		t.Errorf("HTTP %d %+v", code, s)
 	}
 	for i, want := range []UpstreamStatus{

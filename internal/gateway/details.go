@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -41,7 +42,7 @@ type ReplicaStatus struct {
 type Status struct {
 	Ready     bool             `json:"ready"`
 	Reason    string           `json:"reason,omitempty"`
-	Sessions  int              `json:"sessions"`
+	Sessions  *int             `json:"sessions,omitempty"` // absent while the store does not answer
 	Upstreams []UpstreamStatus `json:"upstreams"`
 }
 
@@ -52,7 +53,11 @@ func (g *Gateway) Status(r *http.Request) Status {
 	if err := g.Ready(); err != nil {
 		s.Ready, s.Reason = false, err.Error()
 	}
-	s.Sessions, _ = g.sessions.Len(r.Context()) // memory never fails
+	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+	defer cancel()
+	if n, err := g.sessions.Len(ctx); err == nil {
+		s.Sessions = &n
+	}
 	for _, key := range g.doc.UpstreamKeys() {
 		u := g.upstreams[key].State()
 		c := g.doc.Upstreams[key]

@@ -26,6 +26,7 @@ import (
 // concurrent use between New and Close.
 type Gateway struct {
 	doc       *config.Document
+	listen    *config.Document // whose listeners are open: that of the first start
 	log       *slog.Logger
 	upstreams map[string]upstream
 	servers   map[string]*server
@@ -77,7 +78,7 @@ type Version struct {
 // every upstream whose configuration is the same, with its connections.
 func New(doc *config.Document, version Version, log *slog.Logger, storage Storage, before *Gateway) (*Gateway, error) {
 	g := &Gateway{
-		doc: doc, log: log,
+		doc: doc, listen: doc, log: log,
 		upstreams: map[string]upstream{},
 		servers:   map[string]*server{},
 		self:      implementations(version),
@@ -131,7 +132,11 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
 		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
 	}
-	if loopback(doc.Listen) && doc.Observe.Listen == "" {
+	if before != nil {
+		// The listeners stay until a restart, and who calls over them, too.
+		g.listen, g.principal = before.listen, before.principal
+	}
+	if loopback(g.listen.Listen) && g.listen.Observe.Listen == "" {
 		opts.Details = g.Details()
 	}
 	g.handler = north.New(opts, g, g.sessions)

@@ -18,7 +18,7 @@ func (g *Gateway) keeps(doc *config.Document, key string) bool {
 	was, is := g.doc.Limits, doc.Limits
 	return reflect.DeepEqual(g.doc.Upstreams[key], doc.Upstreams[key]) &&
 		was.CallTimeout == is.CallTimeout && was.CallTimeoutMax == is.CallTimeoutMax &&
-		was.ListTimeout == is.ListTimeout && was.ResponseBytes == is.ResponseBytes && was.IdleSession == is.IdleSession
+		was.ListTimeout == is.ListTimeout && was.ResponseBytes == is.ResponseBytes
 }
 
 // Await returns when every upstream was tried once, or when ctx ends.
@@ -76,7 +76,12 @@ func (g *Gateway) closeExcept(ctx context.Context, other *Gateway) {
 	var wg sync.WaitGroup
 	for key, u := range g.upstreams {
 		if other == nil || other.upstreams[key] != u {
-			wg.Go(func() { u.Close(ctx) })
+			wg.Go(func() {
+				if other != nil {
+					u.Abandon(ctx)
+				}
+				u.Close(ctx)
+			})
 		}
 	}
 	wg.Wait()

@@ -19,6 +19,7 @@ type upstream interface {
 	Forget()
 	OnChange(f func())
 	Start()
+	Abandon(ctx context.Context)
 	Close(ctx context.Context)
 }
 

@@ -6,14 +6,19 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/textproto"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/penstock-mcp/penstock/config"
@@ -82,11 +87,7 @@ func newAddress(doc *config.Document, c *config.Upstream, address string, self [
 	o := upstreamOptions(doc, c, self, log)
 	o.URL, o.Header = u, header
 	if st.Souths != nil {
-		k := &keeper{souths: st.Souths, upstream: c.Key, instance: st.Instance}
-		if len(c.URLs) > 0 {
-			k.upstream += " " + address // a session lives at one replica
-		}
-		o.Keep = k
+		o.Keep = &keeper{souths: st.Souths, upstream: identity(c, address), instance: st.Instance}
 	}
 	if c.TLS != nil {
 		if o.TLS, err = clientTLS(c.TLS); err != nil {
@@ -135,6 +136,33 @@ func upstreamOptions(doc *config.Document, c *config.Upstream, self []byte, log 
 		o.Era = mcp.Legacy
 	}
 	return o
+}
+
+// identity stands for an upstream in the key of a kept session: what was opened
+// at one address, under one set of credentials, is never used at or under others
+// (DESIGN section 11).
+func identity(c *config.Upstream, address string) string {
+	h := sha256.New()
+	part := func(s string) {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(s))) // a hash takes everything
+		_, _ = io.WriteString(h, s)
+	}
+	part(c.Key)
+	part(address)
+	part(c.Credentials.Bearer.Reveal())
+	if k := c.Credentials.Header; k != nil {
+		part(k.Name)
+		part(k.Value.Reveal())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		part(name)
+		part(c.Headers[name].Reveal())
+	}
+	if c.TLS != nil {
+		part(c.TLS.Cert)
+		part(c.TLS.Key)
+	}
+	return c.Key + " " + hex.EncodeToString(h.Sum(nil))
 }
 
 func clientTLS(c *config.ClientTLS) (*tls.Config, error) {

@@ -2,6 +2,8 @@ package south
 
 import (
 	"context"
+	"hash/fnv"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,7 +88,7 @@ func (r *Replicas) Link(ctx context.Context, key SessionKey) (*Link, error) {
 		return r.each[at].Link(ctx, key)
 	}
 	var last error
-	for _, i := range r.order() {
+	for _, i := range r.orderFor(ctx, key) {
 		l, err := r.each[i].Link(ctx, key)
 		if err != nil {
 			last = err
@@ -110,9 +112,35 @@ func (r *Replicas) Link(ctx context.Context, key SessionKey) (*Link, error) {
 	return nil, last
 }
 
-// order is the replicas in turn, the healthy ones first.
-func (r *Replicas) order() []int {
-	first := int(r.next.Add(1))
+// orderFor is the order in which replicas are tried for a key without a pin. For
+// a legacy session that is the one where the session is kept, from before a
+// restart or by another instance, and else one that every instance agrees on.
+func (r *Replicas) orderFor(ctx context.Context, key SessionKey) []int {
+	info := r.Info()
+	if info == nil || info.Era != mcp.Legacy {
+		return r.order(int(r.next.Add(1)))
+	}
+	out := r.order(int(key.spread() % uint32(len(r.each))))
+	for n, i := range out {
+		if r.usable(i) && r.each[i].kept(ctx, key) != nil {
+			out[0], out[n] = out[n], out[0]
+			break
+		}
+	}
+	return out
+}
+
+// spread is the same number for a key in every process.
+func (k SessionKey) spread() uint32 {
+	h := fnv.New32a()
+	for _, s := range [...]string{k.Server, string(k.Principal[:]), k.Caps, k.North} {
+		_, _ = io.WriteString(h, s) // a hash takes everything
+	}
+	return h.Sum32()
+}
+
+// order is the replicas in turn from the first, the healthy ones before the others.
+func (r *Replicas) order(first int) []int {
 	out := make([]int, 0, len(r.each))
 	for _, healthy := range [...]bool{true, false} {
 		for n := range r.each {
@@ -207,7 +235,20 @@ func (r *Replicas) EndSession(key SessionKey) {
 	r.mu.Unlock()
 	if pinned {
 		r.each[at].EndSession(key)
+		return
 	}
+	for _, u := range r.each {
+		u.EndSession(key) // one of them may keep it from before a restart
+	}
+}
+
+// Abandon ends every session of this process at every replica.
+func (r *Replicas) Abandon(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, u := range r.each {
+		wg.Go(func() { u.Abandon(ctx) })
+	}
+	wg.Wait()
 }
 
 // Start keeps every replica known and looked at until Close.

@@ -227,6 +227,13 @@ func (u *Upstream) settleErrands(ctx context.Context) {
 	}
 }
 
+// Abandon ends every session of this process at the upstream, also those that
+// are kept: the upstream is not in the configuration any more, or is another one
+// under the same key, so that nobody will look for them.
+func (u *Upstream) Abandon(ctx context.Context) {
+	u.endSessions(ctx, func(SessionKey) bool { return true })
+}
+
 // Close ends every session and connection. Calls in flight are not waited for;
 // their owner drains them first.
 func (u *Upstream) Close(ctx context.Context) {

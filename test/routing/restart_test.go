@@ -166,3 +166,52 @@ func TestADatabaseThatIsAwayFailsOnlyWhatNeedsIt(t *testing.T) {
 		t.Errorf("after the outage the session at the upstream is %q, and was %q", s, session)
 	}
 }
+
+func TestASessionStaysAtItsReplicaAfterARestart(t *testing.T) {
+	t.Parallel()
+	var up []*peer
+	var urls []string
+	for range 3 {
+		p := (&peer{legacy: true, tools: items("tools", "x")}).start(t)
+		up, urls = append(up, p), append(urls, "'"+p.url+"'")
+	}
+	doc := "state: '" + stateAt(t, "sqlite:") + "'\nupstreams:\n  u: {urls: [" + strings.Join(urls, ", ") + "]}\n"
+	at := func(c *client) (replica int, session string) {
+		for _, p := range up {
+			p.forget()
+		}
+		c.named(t, "tools/call", "u__x")
+		for i, p := range up {
+			for _, r := range p.got("tools/call") {
+				return i, r.header.Get("Mcp-Session-Id")
+			}
+		}
+		t.Fatal("the call reached no replica")
+		return
+	}
+	store := openStore(t, doc)
+	e, end := start(t, doc, store)
+	type place struct {
+		replica int
+		session string
+	}
+	var clients []*client
+	var before []place
+	for range 6 {
+		c := e.legacy(t, "", legacyRevision)
+		i, s := at(c)
+		clients, before = append(clients, c), append(before, place{i, s})
+	}
+	end()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e, end = start(t, doc, openStore(t, doc))
+	defer end()
+	for n := range clients {
+		n = len(clients) - 1 - n
+		if i, s := at(clients[n].at(e)); before[n] != (place{i, s}) {
+			t.Errorf("client %d: replica %d, session %s; before %+v", n, i, s, before[n])
+		}
+	}
+}
