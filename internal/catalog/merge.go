@@ -67,7 +67,7 @@ func (s *Server) current(ctx context.Context, scope Scope, kind mcp.Kind, walkin
 		p := s.place(&scope, kind)
 		sl := &p.merged[kind]
 		if m := sl.cur.Load(); m != nil && m.changed == changed &&
-			(now < m.expires || walking && now-m.made < int64(walkAge)) {
+			(now < m.expires || walking && m.known && now-m.made < int64(walkAge)) {
 			p.touch(now)
 			return m, nil
 		}

@@ -224,7 +224,7 @@ func (a *Answer) refused(resp *hopResponse, media string) error {
 }
 
 func (a *Answer) readJSON(l *Link, r *Request, resp *hopResponse) error {
-	a.bufs[0] = getWindow()
+	a.bufs[0] = getRoom(resp.length)
 	buf := *a.bufs[0]
 	n, err := readFull(resp.body, buf, resp.length)
 	if err == nil {
