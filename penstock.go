@@ -163,7 +163,12 @@ func (g *Gateway) Reload(ctx context.Context, doc *config.Document) error {
 	g.current.Store(after)
 	c := gateway.Changes(before, after)
 	g.log.Info("reloaded", "added", c.Added, "removed", c.Removed, "replaced", c.Replaced, "kept", c.Kept)
-	g.retiring.Go(func() { before.Retire(g.retire, after) })
+	g.retiring.Go(func() {
+		ctx, cancel := context.WithTimeout(g.retire, time.Duration(doc.Limits.ListTimeout)+time.Second)
+		gateway.Announce(ctx, before, after)
+		cancel()
+		before.Retire(g.retire, after)
+	})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,12 +30,20 @@ func document(t *testing.T, yaml string) *config.Document {
 // call sends one modern tools/call and returns the body.
 func call(t *testing.T, url, tool, args string) string {
 	t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	return ask(t, url, "tools/call", tool, `"name":"`+tool+`","arguments":`+args+`,`)
+}
+
+// ask sends one modern request and returns the body.
+func ask(t *testing.T, url, method, name, params string) string {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	req, _ := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
-	req.Header.Set("Mcp-Method", "tools/call")
-	req.Header.Set("Mcp-Name", tool)
+	req.Header.Set("Mcp-Method", method)
+	if name != "" {
+		req.Header.Set("Mcp-Name", name)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)
@@ -134,4 +143,48 @@ func TestReloadedDocumentThatCannotBeServedChangesNothing(t *testing.T) {
 	if err := gw.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAReloadTellsTheNamesThatChanged(t *testing.T) {
+	library := httptest.NewServer(demo.Library())
+	defer library.Close()
+	yaml := "upstreams:\n  library: {url: %s, namespace: %s}\n"
+	var log syncBuffer
+	gw, err := penstock.New(document(t, fmt.Sprintf(yaml, library.URL, "old")), penstock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(gw.Handler())
+	defer front.Close()
+	ask(t, front.URL+"/mcp", "tools/list", "", "")
+	if err := gw.Reload(t.Context(), document(t, fmt.Sprintf(yaml, library.URL, "new"))); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for !strings.Contains(log.String(), "names changed") && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := log.String(); !strings.Contains(got, "new__search_books") || !strings.Contains(got, "old__search_books") {
+		t.Errorf("the log does not tell the names that changed:\n%s", got)
+	}
+	if err := gw.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

@@ -1,0 +1,400 @@
+package hostile_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOneRefusesAndOneHangsAndTheOthersAreListedInTime_agentgateway962(t *testing.T) {
+	bothEras(t, func(t *testing.T, fine *upstream) {
+		fine.tool("t")
+		mute := newUpstream(t, fine.legacy, fine.session).tool("m")
+		for _, m := range []string{"server/discover", "initialize", "tools/list"} {
+			mute.handle(m, (*exchange).hang)
+		}
+		late := newUpstream(t, fine.legacy, fine.session).tool("l").handle("tools/list", (*exchange).hang)
+		g := serve(t, document(members{"fine": fine, "late": late, "mute": mute}, nil, quick)+`  dead: {url: "http://`+deadAddress(t)+`/mcp"}`+"\n")
+		for i := range 3 {
+			for era, c := range g.clients() {
+				start := time.Now()
+				result := wantResult(t, c.request("tools/list", ""))
+				took := time.Since(start)
+				if limit := 2500 * time.Millisecond; took > limit || i > 0 && took > time.Second {
+					t.Errorf("%s: list %d took %s", era, i, took)
+				}
+				if got := texts(at(result, "tools"), "name"); !slices.Equal(got, []string{"fine__t"}) {
+					t.Errorf("%s: %v", era, got)
+				}
+				if got := texts(at(result, "_meta", "penstock/partial"), "upstream"); !slices.Equal(got, []string{"dead", "late", "mute"}) {
+					t.Errorf("%s: partial names %v: %s", era, got, at(result, "_meta"))
+				}
+				for _, why := range texts(at(result, "_meta", "penstock/partial"), "reason") {
+					if why == "" || strings.Contains(why, "127.0.0.1") {
+						t.Errorf("%s: reason %q", era, why)
+					}
+				}
+				healthy(t, c, "fine__t")
+			}
+		}
+		r := g.modern("tools/call", `"name":"dead__x"`)
+		wantError(t, r, http.StatusOK, -31001)
+		if strings.Contains(r.Body, "127.0.0.1") {
+			t.Errorf("the error shows an address: %v", r)
+		}
+	})
+}
+
+func TestSlowHandlersSlowNeitherInitializeNorLists_toolhive5861(t *testing.T) {
+	bothEras(t, func(t *testing.T, slow *upstream) {
+		slow.tool("t").handle("tools/call", (*exchange).hang)
+		g := serve(t, document(members{"slow": slow, "b": newModern(t).tool("fine")}, map[string]string{"slow": "max_concurrent: 4, timeout: 3s"}, quick))
+		healthy(t, g, "b__fine")
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		for range 12 { // more than the upstream's limit
+			go func() {
+				_, _ = g.do(ctx, http.MethodPost, modernBody("1", "tools/call", `"name":"slow__t"`), modernHeaders("tools/call", "slow__t")...)
+				ended <- struct{}{}
+			}()
+		}
+		eventually(t, "the upstream is full", 5*time.Second, func() bool { return len(slow.requests("tools/call")) == 4 })
+		start := time.Now()
+		s := g.legacy("2025-11-25")
+		if got := names(t, g, "tools/list"); !slices.Contains(got, "slow__t") || !slices.Contains(got, "b__fine") {
+			t.Errorf("listed: %v", got)
+		}
+		healthy(t, s, "b__fine")
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("others waited %s for the slow upstream", took)
+		}
+		cancel()
+		for range 12 {
+			<-ended
+		}
+	})
+}
+
+func TestTheBreakerGatesCallsAndConnectsAndRecovers_toolhive5861(t *testing.T) {
+	t.Parallel()
+	u := newModern(t).tool("t")
+	broken := true
+	u.handle("tools/call", func(x *exchange) {
+		u.mu.Lock()
+		fail := broken
+		u.mu.Unlock()
+		if fail {
+			x.reset()
+			return
+		}
+		x.result(`{"content":[{"type":"text","text":"ok"}]}`)
+	})
+	for _, m := range []string{"server/discover"} {
+		u.handle(m, func(x *exchange) {
+			u.mu.Lock()
+			fail := broken && len(u.seen) > 3
+			u.mu.Unlock()
+			if fail {
+				x.reset()
+				return
+			}
+			x.result(u.discover())
+		})
+	}
+	g := serve(t, document(members{"a": u}, map[string]string{"a": "breaker: {failures: 3, open: 1s}"}, quick))
+	_ = names(t, g, "tools/list")
+	for range 12 {
+		r := g.modern("tools/call", `"name":"a__t"`)
+		if code := at(r.message(), "error", "code"); code != "-31003" && code != "-31001" {
+			t.Fatalf("%v", r)
+		}
+	}
+	if n := len(u.requests("tools/call")); n > 6 {
+		t.Errorf("%d calls reached a failing upstream", n)
+	}
+	u.mu.Lock()
+	broken = false
+	u.mu.Unlock()
+	eventually(t, "calls go through again", 8*time.Second, func() bool {
+		return text(g.modern("tools/call", `"name":"a__t"`).message(), "result", "content", 0, "text") == "ok"
+	})
+}
+
+func TestAnUpstreamThatComesLateAppearsByItself_kuadrant209(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("t")
+		u.start()
+		u.server.Config.SetKeepAlivesEnabled(false)
+		down := true
+		for _, m := range []string{"server/discover", "initialize"} {
+			honest := func(x *exchange) { u.honest(x) }
+			u.handle(m, func(x *exchange) {
+				u.mu.Lock()
+				now := down
+				u.mu.Unlock()
+				if now {
+					x.reset()
+					return
+				}
+				honest(x)
+			})
+		}
+		g := open(t, members{"a": u, "b": newModern(t).tool("fine")})
+		s := g.legacy("2025-11-25")
+		if got := names(t, g, "tools/list"); !slices.Equal(got, []string{"b__fine"}) {
+			t.Errorf("at start: %v", got)
+		}
+		u.mu.Lock()
+		down = false
+		u.mu.Unlock()
+		for _, c := range []caller{g, s} {
+			eventually(t, "its tools are listed", 10*time.Second, func() bool { return slices.Contains(names(t, c, "tools/list"), "a__t") })
+			healthy(t, c, "a__t")
+		}
+	})
+}
+
+func TestAModernHangUpCancelsUpstream_fastmcp4124(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("t").prompt("p")
+		cut := make(chan string, 2)
+		id := make(chan string, 2)
+		hang := func(x *exchange) {
+			id <- x.ID
+			<-x.r.Context().Done()
+			cut <- x.Method
+		}
+		u.handle("tools/call", hang).handle("prompts/get", hang)
+		g := open(t, members{"a": u})
+		_ = names(t, g, "tools/list")
+		for method, name := range map[string]string{"tools/call": "a__t", "prompts/get": "a__p"} {
+			ctx, cancel := context.WithCancel(context.Background())
+			go func() {
+				_, _ = g.do(ctx, http.MethodPost, modernBody(`"mine"`, method, `"name":`+quote(name)), modernHeaders(method, name)...)
+			}()
+			ours := <-id
+			cancel()
+			select {
+			case got := <-cut:
+				if got != method {
+					t.Errorf("%s was cut", got)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatalf("%s: the upstream never saw the hang-up", method)
+			}
+			if u.legacy == "" {
+				continue
+			}
+			eventually(t, "a legacy upstream is told with its own id", 5*time.Second, func() bool {
+				for _, r := range u.requests("notifications/cancelled") {
+					if at(r.Params, "requestId") == ours {
+						return true
+					}
+				}
+				return false
+			})
+		}
+	})
+}
+
+func TestConnectAndAbandonLeavesNothing_gosdk1073(t *testing.T) {
+	u := newLegacy(t).tool("t").handle("tools/call", (*exchange).hang)
+	m := newModern(t).tool("t").handle("tools/call", (*exchange).hang)
+	g := serve(t, document(members{"l": u, "m": m}, nil, `limits: {list_timeout: 1s, idle_session: 1s}`))
+	_ = names(t, g, "tools/list")
+	cycle := func(n int) {
+		for i := range n {
+			ctx, cancel := context.WithCancel(context.Background())
+			s := g.legacy("2025-11-25")
+			_ = g.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`) // a failed one
+			tool := []string{"l__t", "m__t"}[i%2]
+			go func() { time.Sleep(time.Millisecond); cancel() }()
+			_, _ = g.do(ctx, http.MethodPost, modernBody("1", "tools/call", `"name":"`+tool+`"`), modernHeaders("tools/call", tool)...)
+			if i%2 == 0 {
+				_, _ = g.do(context.Background(), http.MethodDelete, "", "Mcp-Session-Id", s.id)
+			}
+		}
+	}
+	cycle(20)
+	runtime.GC()
+	before := runtime.NumGoroutine()
+	cycle(200)
+	eventually(t, "goroutines return to where they were", 10*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
+	eventually(t, "sessions of the clients that left are ended", 10*time.Second, func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return len(u.sessions) <= 3
+	})
+}
+
+func TestHostsAndOriginsAreHeldToAList_gosdk857(t *testing.T) {
+	t.Parallel()
+	u := newModern(t).tool("t")
+	g := serve(t, document(members{"a": u}, nil, quick+`
+allowed_hosts: [gw.example.com]
+allowed_origins: ["https://app.example.com"]`))
+	call := func(host, origin string) *reply {
+		h := modernHeaders("tools/call", "a__t")
+		if host != "" {
+			h = append(h, "Host", host)
+		}
+		if origin != "" {
+			h = append(h, "Origin", origin)
+		}
+		return g.post(modernBody("1", "tools/call", `"name":"a__t"`), h...)
+	}
+	for _, ok := range [][2]string{
+		{"", ""},
+		{"localhost", ""},
+		{"localhost:99", ""},
+		{"[::1]:80", ""},
+		{"gw.example.com", ""},
+		{"GW.example.com:443", ""},
+		{"gw.example.com", "https://app.example.com"},
+		{"", "http://localhost:5173"},
+		{"gw.example.com", "https://gw.example.com"},
+	} {
+		if r := call(ok[0], ok[1]); r.Status != http.StatusOK {
+			t.Errorf("host %q origin %q: %v", ok[0], ok[1], r)
+		}
+	}
+	before := len(u.requests("tools/call"))
+	for _, evil := range [][2]string{
+		{"evil.example", ""},
+		{"rebind.localhost.evil.example", ""},
+		{"gw.example.com.evil", ""},
+		{"127.0.0.1.evil.example", ""},
+		{"", "https://evil.example"},
+		{"", "null"},
+		{"", "https://app.example.com.evil"},
+		{"", "http://app.example.com"},
+		{"", "https://app.example.com:8443"},
+		{"evil.example", "https://evil.example"},
+		{"gw.example.com", "file://"},
+		{"", "http://localhost.evil.example"},
+		{"", "https://xapp.example.com"},
+	} {
+		r := call(evil[0], evil[1])
+		if r.Status != http.StatusForbidden || at(r.Body, "id") != "" {
+			t.Errorf("host %q origin %q: %v", evil[0], evil[1], r)
+		}
+		if r.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("origin %q may read the answer", evil[1])
+		}
+	}
+	if n := len(u.requests("tools/call")) - before; n != 0 {
+		t.Errorf("%d forbidden calls reached the upstream", n)
+	}
+}
+
+func TestAGetWithoutStreamIs405AndAnUpstreams405DoesNoHarm_agentgateway1582(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("t")
+		g := open(t, members{"a": u})
+		for _, accept := range []string{"text/event-stream", "*/*", "text/html"} {
+			r, err := g.do(context.Background(), http.MethodGet, "", "Accept", accept)
+			if err != nil || r.Status != http.StatusMethodNotAllowed || !strings.Contains(r.Header.Get("Allow"), "POST") {
+				t.Errorf("GET: %v %v", r, err)
+			}
+		}
+		for _, verb := range []string{http.MethodPut, http.MethodPatch, http.MethodHead, "BREW"} {
+			r, err := g.do(context.Background(), verb, "")
+			if err != nil || r.Status != http.StatusMethodNotAllowed {
+				t.Errorf("%s: %v %v", verb, r, err)
+			}
+		}
+		for _, c := range g.clients() {
+			healthy(t, c, "a__t")
+		}
+	})
+}
+
+func TestAnUpstreamOverTLSSeesItsOwnName_EAG1914(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("t")
+		s := httptest.NewUnstartedServer(u)
+		s.EnableHTTP2 = true
+		var hosts, named []string
+		s.TLS = &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			named = append(named, h.ServerName)
+			return nil, nil
+		}}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are the point
+		s.StartTLS()
+		u.begin(s)
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+		if err := os.WriteFile(ca, block, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// The test certificate holds 127.0.0.1 and not localhost.
+		u.handle("tools/call", func(x *exchange) {
+			u.mu.Lock()
+			hosts = append(hosts, x.r.Host)
+			u.mu.Unlock()
+			if x.r.TLS == nil {
+				t.Error("the call came without TLS")
+			}
+			x.result(`{"content":[{"type":"text","text":"ok"}]}`)
+		})
+		g := serve(t, quick+"\nupstreams: {a: {url: \""+strings.Replace(u.URL, "127.0.0.1", "localhost", 1)+"\", tls: {ca: \""+ca+"\"}}, b: {url: \""+u.URL+"\", tls: {ca: \""+ca+"\"}}, c: {url: \""+u.URL+"\"}}")
+		for _, c := range g.clients() {
+			healthy(t, c, "b__t")
+			// localhost is not in the certificate, and without the CA nothing is trusted.
+			wantError(t, c.request("tools/call", `"name":"a__t"`), http.StatusOK, -31001)
+			wantError(t, c.request("tools/call", `"name":"c__t"`), http.StatusOK, -31001)
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if want := strings.TrimPrefix(s.URL, "https://"); len(hosts) != 2 || hosts[0] != want {
+			t.Errorf(":authority is %v, not %s", hosts, want)
+		}
+		if !slices.Contains(named, "localhost") {
+			t.Errorf("no handshake named localhost: %v", named)
+		}
+	})
+}
+
+func TestADenyHoldsOnEveryPath_zentinel463(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("rm", "ls")
+		for _, deny := range []string{"rm", "a__rm", "clean", "*rm"} {
+			g := serve(t, document(members{"a": u}, nil, quick+`
+servers: {default: {aliases: {clean: {upstream: a, tool: rm}}, expose: {tools: {deny: ["`+deny+`"]}}}}`))
+			for era, c := range g.clients() {
+				if got := names(t, c, "tools/list"); !slices.Equal(got, []string{"a__ls"}) {
+					t.Errorf("deny %q: %s lists %v", deny, era, got)
+				}
+				for _, name := range []string{"a__rm", "clean", "rm"} {
+					wantError(t, c.request("tools/call", `"name":"`+name+`"`), http.StatusOK, -32602)
+				}
+				healthy(t, c, "a__ls")
+			}
+			s := g.legacy("2025-03-26")
+			r := s.send(`[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__rm"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"clean"}}]`)
+			for i := range 2 {
+				if at(r.message(), i, "error", "code") != "-32602" {
+					t.Errorf("deny %q in a batch: %v", deny, r)
+				}
+			}
+		}
+		for _, r := range u.requests("tools/call") {
+			if text(r.Params, "name") == "rm" {
+				t.Error("a denied call reached the upstream")
+			}
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package hostile_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-mcp/penstock"
+	"github.com/penstock-mcp/penstock/config"
+	"github.com/penstock-mcp/penstock/internal/north"
+)
+
+// members maps configured keys to upstreams.
+type members map[string]*upstream
+
+// gateway is a running Penstock.
+type gateway struct {
+	*client
+	addr string
+	log  *logBuffer
+}
+
+// document writes a configuration. more is YAML at the top level; a line
+// "KEY: text" of keys adds text to that upstream.
+func document(ups members, keys map[string]string, more string) string {
+	var b strings.Builder
+	b.WriteString(more + "\nupstreams:\n")
+	names := make([]string, 0, len(ups))
+	for k := range ups {
+		names = append(names, k)
+	}
+	sort.Strings(names)
+	for _, k := range names {
+		extra := keys[k]
+		if extra != "" {
+			extra = ", " + extra
+		}
+		fmt.Fprintf(&b, "  %s: {url: %q%s}\n", k, ups[k].start().URL, extra)
+	}
+	return b.String()
+}
+
+// quick keeps the tests short: an upstream that is silent costs one second.
+const quick = `limits: {list_timeout: 1s, call_timeout: 10s}`
+
+// open starts a gateway over upstreams, namespaced.
+func open(t testing.TB, ups members) *gateway {
+	t.Helper()
+	return serve(t, document(ups, nil, quick))
+}
+
+// through starts a gateway in front of one upstream, passthrough.
+func through(t testing.TB, u *upstream) *gateway {
+	t.Helper()
+	return serve(t, document(members{"up": u}, nil, quick+"\nservers: {default: {naming: passthrough}}"))
+}
+
+// serve runs the gateway of a document until the test ends.
+func serve(t testing.TB, doc string) *gateway {
+	t.Helper()
+	d, err := config.Parse("test.yaml", []byte(doc), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatalf("configuration: %v\n%s", err, doc)
+	}
+	log := &logBuffer{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	gw, err := penstock.New(d, penstock.WithLogger(logger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := north.Listen(ctx, "127.0.0.1:0", gw.Handler(), north.ListenOptions{
+		HeaderBytes: int(d.Limits.HeaderBytes), Connections: d.Limits.Connections, Log: logger,
+	})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = gw.Run(ctx) })
+	wg.Go(func() { _ = l.Serve() })
+	t.Cleanup(func() {
+		end, stop := context.WithTimeout(context.Background(), 3*time.Second)
+		defer stop()
+		_ = l.Shutdown(end) // what hangs is cut
+		cancel()
+		_ = gw.Close(end)
+		wg.Wait()
+		if t.Failed() {
+			t.Logf("the gateway's log:\n%s", log.tail(40))
+		}
+	})
+	addr := l.Addr().String()
+	return &gateway{client: newClient(t, "http://"+addr+"/mcp"), addr: addr, log: log}
+}
+
+// refused holds a document to be refused at load, and returns why.
+func refused(t testing.TB, doc string) string {
+	t.Helper()
+	_, err := config.Parse("test.yaml", []byte(doc), func(string) (string, bool) { return "", false })
+	if err == nil {
+		t.Fatalf("the configuration was accepted:\n%s", doc)
+	}
+	return err.Error()
+}
+
+// names lists one kind to its end and returns the identifiers.
+func names(t testing.TB, c caller, method string) []string {
+	t.Helper()
+	kind, member := "tools", "name"
+	switch method {
+	case "prompts/list":
+		kind = "prompts"
+	case "resources/list":
+		kind, member = "resources", "uri"
+	case "resources/templates/list":
+		kind, member = "resourceTemplates", "uriTemplate"
+	}
+	var out []string
+	params := ""
+	for range 100 {
+		result := wantResult(t, c.request(method, params))
+		if list := at(result, kind); !strings.HasPrefix(list, "[") {
+			t.Fatalf("%s of %s is %q", kind, method, list)
+		}
+		out = append(out, texts(at(result, kind), member)...)
+		next := at(result, "nextCursor")
+		if next == "" {
+			return out
+		}
+		params = `"cursor":` + next
+	}
+	t.Fatal("the walk does not end")
+	return nil
+}
+
+// healthy holds that a call to a tool is answered, while others are in trouble.
+func healthy(t testing.TB, c caller, tool string) {
+	t.Helper()
+	result := wantResult(t, c.request("tools/call", `"name":`+quote(tool)+`,"arguments":{}`))
+	if text(result, "content", 0, "text") != "ok" {
+		t.Errorf("the healthy call of %s got %s", tool, result)
+	}
+}
+
+// logBuffer keeps the gateway's log.
+type logBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logBuffer) tail(n int) string {
+	lines := strings.Split(l.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// deadAddress is one that nobody listens on.
+func deadAddress(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
