@@ -40,7 +40,7 @@ unchanged, may succeed later. Missing metadata in a request of 2026-07-28 is ` +
 		fmt.Fprintf(&b, "| `%d` | %s | %d | %d | %s | %s |\n", int(e.Code), e.Name, e.HTTP, e.Legacy, retry, e.Advice)
 	}
 	b.WriteString(`
-After ` + "`-31001`" + ` nothing ran. After ` + "`-31002`" + ` and ` + "`-31003`" + ` the call may have run: look before you send it again. ` + "`-31004`, `-31005`, `-31006`, `-31010` and `-31014`" + `
+After ` + "`-31001`" + ` nothing ran. After ` + "`-31002`" + ` and ` + "`-31003`" + ` the call may have run: look before you send it again. ` + "`-31004`, `-31005`, `-31006` and `-31010`" + `
 are reserved for features that this version does not have.
 `)
 	return b.String()
