@@ -8,7 +8,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Where FUZZTIME per fuzz target is too little or too much, set it: make fuzz FUZZTIME=5m
 FUZZTIME ?= 5s
 
-.PHONY: build test setup conformance lint bench fuzz clean
+.PHONY: build test setup conformance lint bench fuzz chaos clean
 
 build:
 	go build -o build/penstock ./cmd/penstock
@@ -37,6 +37,10 @@ bench:
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)
+
+# The long form of the tests in which everything dies; `make test` runs the short one.
+chaos: setup
+	CI=true PENSTOCK_CHAOS=long go test -count=1 -timeout 60m -v ./test/chaos
 
 clean:
 	rm -rf build

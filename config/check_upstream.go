@@ -24,6 +24,7 @@ func (d *decoder) checkUpstream(doc *Document, u *Upstream) {
 	}
 	d.checkCommand(path, u)
 	d.checkURLs(path, u)
+	d.checkFormerly(doc, path, u)
 	d.checkHeaders(path, u)
 	d.checkCredentials(path, u)
 	d.checkUpstreamTLS(path, u)

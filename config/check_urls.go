@@ -5,6 +5,21 @@ import (
 	"strings"
 )
 
+// checkFormerly holds the earlier keys of an upstream: they are nobody's now.
+func (d *decoder) checkFormerly(doc *Document, path string, u *Upstream) {
+	at := path + ".formerly"
+	for _, key := range u.Formerly {
+		switch {
+		case !keyForm.MatchString(key):
+			d.problemFor(at, keySuffix, "an earlier key "+keyRule, "")
+		case key == u.Key:
+			d.problemFor(at, keySuffix, "names the upstream itself", "remove it")
+		case doc.Upstreams[key] != nil:
+			d.problemFor(at, keySuffix, key+" is the key of another upstream now", "remove it")
+		}
+	}
+}
+
 // checkURLs holds the addresses of an upstream that has several.
 func (d *decoder) checkURLs(path string, u *Upstream) {
 	at := path + ".urls"

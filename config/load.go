@@ -46,6 +46,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Document
 
 func parse(name string, data []byte, env func(string) (string, bool), refused func(string) bool) (*Document, error) {
 	d := &decoder{file: name, env: env, refused: refused, places: map[string]place{}}
+	data = quoteMemory(data)
 	d.measure(data)
 	d.places[""] = place{line: 1, column: 1}
 	doc := &Document{}

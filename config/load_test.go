@@ -329,3 +329,24 @@ func TestReplicasAreCheckedOneByOne(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestTheStoreInMemoryNeedsNoQuotes(t *testing.T) {
+	for _, line := range []string{"state: memory:", "state: memory: # for a trial", "state: \"memory:\"", "state:   memory:  "} {
+		doc, err := Parse("f.yaml", []byte("upstreams: {a: {url: http://h/}}\n"+line+"\nlisten: 127.0.0.1:1\n"), func(string) (string, bool) { return "", false })
+		if err != nil || doc.State.Engine() != EngineMemory {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, err := Parse("f.yaml", []byte("upstreams: {a: {url: http://h/}}\nstate: memory: x\n"), func(string) (string, bool) { return "", false }); err == nil {
+		t.Error("what is no store was taken for one")
+	}
+}
+
+func TestEarlierKeysAreNobodysNow(t *testing.T) {
+	_, err := Parse("f.yaml", []byte("upstreams:\n  a: {url: http://h/, formerly: [b, a, '?']}\n  b: {url: http://i/}\n"), func(string) (string, bool) { return "", false })
+	for _, want := range []string{"b is the key of another upstream now", "names the upstream itself", "an earlier key must start"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}

@@ -13,7 +13,6 @@ var unavailable = []string{
 	"limits.keepalive",
 	"limits.queue",
 	"limits.resume_events",
-	"upstreams.*.formerly",
 	"upstreams.*.durable",
 	"upstreams.*.rate",
 	"upstreams.*.trust_annotations",

@@ -10,7 +10,7 @@ type Upstream struct {
 	URL              string            `yaml:"url" required:"true" oneof:"url,urls,command" format:"http-url" doc:"Streamable HTTP endpoint, http or https, without user name and fragment."`
 	URLs             []string          `yaml:"urls" doc:"Endpoints of several replicas of one server, instead of url."`
 	Namespace        string            `yaml:"namespace" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" maxlen:"64" doc:"What stands before the separator in names under namespaced. Default: the key."`
-	Formerly         []string          `yaml:"formerly" doc:"Earlier keys of this upstream, whose tasks it keeps."`
+	Formerly         []string          `yaml:"formerly" doc:"Earlier keys of this upstream, whose sessions it keeps."`
 	Era              string            `yaml:"era" default:"auto" enum:"auto,modern,legacy" doc:"Which protocol the upstream speaks: auto (found out), modern or legacy."`
 	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request; not Authorization, Host, Mcp-*, Content-* or headers of one hop."`
 	Credentials      Credentials       `yaml:"credentials" bounds:"maxProperties=1" doc:"What the gateway shows to the upstream; at most one of its keys."`

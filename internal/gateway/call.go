@@ -98,10 +98,12 @@ type unreachedError struct {
 func (u *unreachedError) Error() string { return u.err.Error() }
 func (u *unreachedError) Unwrap() error { return u.err }
 
-// elsewhere marks a failed call that another replica may take.
-func elsewhere(u upstream, l *south.Link, key south.SessionKey, err error) error {
+// elsewhere marks a failed call that another replica may take: one that ran
+// nowhere, or a read, which may run again.
+func elsewhere(u upstream, l *south.Link, key south.SessionKey, err error, safe bool) error {
 	r, ok := u.(replicated)
-	if !ok || fault.From(err).Code != fault.UpstreamUnavailable {
+	code := fault.From(err).Code
+	if !ok || (code != fault.UpstreamUnavailable && (!safe || code != fault.ConnectionLost)) {
 		return err
 	}
 	r.Unreached(l, key)
@@ -149,7 +151,7 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	}
 	a, err := link.Send(ctx, &r)
 	if err != nil {
-		return elsewhere(m.south, link, key, err)
+		return elsewhere(m.south, link, key, err, r.Safe)
 	}
 	defer a.Close()
 	return g.answer(x, v, m, t, link, a)

@@ -33,6 +33,7 @@ type Gateway struct {
 	storage   Storage
 	sessions  store.Sessions
 	keys      keys
+	kept      map[string]*south.Upstream // by identity, those whose sessions are kept
 	sealer    *relay.Sealer
 	handler   *north.Handler
 	principal *north.Principal
@@ -81,6 +82,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		doc: doc, listen: doc, log: log,
 		upstreams: map[string]upstream{},
 		servers:   map[string]*server{},
+		kept:      map[string]*south.Upstream{},
 		self:      implementations(version),
 	}
 	var err error
@@ -104,13 +106,10 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	for _, key := range doc.UpstreamKeys() {
 		if before.keeps(doc, key) {
 			g.upstreams[key] = before.upstreams[key]
-			continue
-		}
-		u, err := newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, g.storage, log)
-		if err != nil {
+		} else if g.upstreams[key], err = newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, g.storage, log); err != nil {
 			return nil, err
 		}
-		g.upstreams[key] = u
+		g.knowKept(doc.Upstreams[key], g.upstreams[key])
 	}
 	paths := map[string]string{}
 	for _, name := range doc.ServerNames() {
@@ -178,8 +177,9 @@ func (g *Gateway) changed(key string) {
 	}
 }
 
-// Sweep ends northern sessions that were idle for too long.
+// Sweep ends sessions that were idle for too long, northern and southbound.
 func (g *Gateway) Sweep(ctx context.Context, now time.Time) {
+	g.sweepKept(ctx, now)
 	if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
 		g.log.Error("idle sessions not swept", "error", err)
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"time"
 
+	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/store"
 )
@@ -23,7 +25,8 @@ type Storage struct {
 // keeper remembers one upstream's southbound sessions in the store.
 type keeper struct {
 	souths   store.Souths
-	upstream string
+	upstream string   // its identity
+	formerly []string // identities it had under earlier keys
 	instance string
 }
 
@@ -41,12 +44,32 @@ func (k *keeper) southKey(s south.SessionKey) [32]byte {
 func (k *keeper) Get(ctx context.Context, key south.SessionKey) (south.Kept, bool, error) {
 	r, err := k.souths.Get(ctx, k.southKey(key))
 	if errors.Is(err, store.ErrNotFound) {
-		return south.Kept{}, false, nil
+		return k.inherit(ctx, key)
 	}
 	if err != nil {
 		return south.Kept{}, false, err
 	}
 	return south.Kept{ID: r.ID, Revision: r.Revision, Generation: r.Generation}, true, nil
+}
+
+// inherit takes over a session that was kept under an earlier key of the upstream.
+func (k *keeper) inherit(ctx context.Context, key south.SessionKey) (south.Kept, bool, error) {
+	for _, name := range k.formerly {
+		was := keeper{souths: k.souths, upstream: name, instance: k.instance}
+		r, err := k.souths.Get(ctx, was.southKey(key))
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return south.Kept{}, false, err
+		}
+		kept, err := k.Put(ctx, key, south.Kept{ID: r.ID, Revision: r.Revision})
+		if err != nil {
+			return south.Kept{}, false, err
+		}
+		return kept, true, was.Drop(ctx, key, r.Generation)
+	}
+	return south.Kept{}, false, nil
 }
 
 // Put implements south.Keep.
@@ -80,4 +103,39 @@ func (k *keeper) Touch(ctx context.Context, keys []south.SessionKey) error {
 		hashes[i] = k.southKey(key)
 	}
 	return k.souths.Touch(ctx, hashes...)
+}
+
+// knowKept notes which upstream, or which of its replicas, the sessions under an
+// identity belong to.
+func (g *Gateway) knowKept(c *config.Upstream, u upstream) {
+	switch u := u.(type) {
+	case *south.Upstream:
+		g.kept[identity(c, c.Key, c.URL)] = u
+	case *south.Replicas:
+		for i, address := range c.URLs {
+			g.kept[identity(c, c.Key, address)] = u.At(i)
+		}
+	}
+}
+
+// expireBatch bounds how many idle sessions one sweep ends.
+const expireBatch = 200
+
+// sweepKept ends the southbound sessions that no instance has used for the idle
+// time. Each instance notes its uses every minute at least, so that much is
+// allowed for.
+func (g *Gateway) sweepKept(ctx context.Context, now time.Time) {
+	if g.storage.Souths == nil {
+		return
+	}
+	idle := time.Duration(g.doc.Limits.IdleSession)
+	gone, err := g.storage.Souths.Expire(ctx, now.Add(-idle-2*min(time.Minute, max(idle/4, time.Second))), expireBatch)
+	if err != nil && ctx.Err() == nil {
+		g.log.Warn("idle southbound sessions not swept", "error", err)
+	}
+	for _, r := range gone {
+		if u := g.kept[r.Upstream]; u != nil {
+			u.EndKept(r.ID, r.Revision)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 
@@ -100,7 +101,19 @@ var offered = [mcp.NumKinds]string{"tools", "prompts", "resources", "resources"}
 // Page implements catalog.Fetcher.
 func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope, kind mcp.Kind, cursor []byte) (catalog.Page, error) {
 	u := f.v.byKey[upstream].south
-	link, err := u.Link(ctx, sessionKey(f.v, scope.Principal, ""))
+	for moved := 0; ; moved++ {
+		p, err := f.page(ctx, u, scope, kind, cursor)
+		var off *unreachedError
+		if !errors.As(err, &off) || moved == off.others || ctx.Err() != nil {
+			return p, err
+		}
+	}
+}
+
+// page asks one upstream, or one replica of it.
+func (f *fetcher) page(ctx context.Context, u upstream, scope catalog.Scope, kind mcp.Kind, cursor []byte) (catalog.Page, error) {
+	key := sessionKey(f.v, scope.Principal, "")
+	link, err := u.Link(ctx, key)
 	if err != nil {
 		return catalog.Page{}, err
 	}
@@ -129,7 +142,7 @@ func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope
 	body = append(body, `}}`...)
 	a, err := link.Send(ctx, &south.Request{Method: kind.Method(), ID: id, Body: body, Safe: true})
 	if err != nil {
-		return catalog.Page{}, err
+		return catalog.Page{}, elsewhere(u, link, key, err, true)
 	}
 	defer a.Close()
 	result, err := f.result(u, a)

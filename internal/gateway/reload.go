@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (g *Gateway) closeExcept(ctx context.Context, other *Gateway) {
 	for key, u := range g.upstreams {
 		if other == nil || other.upstreams[key] != u {
 			wg.Go(func() {
-				if other != nil {
+				if other != nil && !renamed(other.doc, key) {
 					u.Abandon(ctx)
 				}
 				u.Close(ctx)
@@ -85,6 +86,17 @@ func (g *Gateway) closeExcept(ctx context.Context, other *Gateway) {
 		}
 	}
 	wg.Wait()
+}
+
+// renamed reports whether an upstream goes on under another key, which finds its
+// sessions in the store.
+func renamed(doc *config.Document, key string) bool {
+	for _, u := range doc.Upstreams {
+		if slices.Contains(u.Formerly, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // Change is what a reload did to the upstreams.

@@ -87,7 +87,11 @@ func newAddress(doc *config.Document, c *config.Upstream, address string, self [
 	o := upstreamOptions(doc, c, self, log)
 	o.URL, o.Header = u, header
 	if st.Souths != nil {
-		o.Keep = &keeper{souths: st.Souths, upstream: identity(c, address), instance: st.Instance}
+		k := &keeper{souths: st.Souths, upstream: identity(c, c.Key, address), instance: st.Instance}
+		for _, was := range c.Formerly {
+			k.formerly = append(k.formerly, identity(c, was, address))
+		}
+		o.Keep = k
 	}
 	if c.TLS != nil {
 		if o.TLS, err = clientTLS(c.TLS); err != nil {
@@ -141,13 +145,13 @@ func upstreamOptions(doc *config.Document, c *config.Upstream, self []byte, log 
 // identity stands for an upstream in the key of a kept session: what was opened
 // at one address, under one set of credentials, is never used at or under others
 // (DESIGN section 11).
-func identity(c *config.Upstream, address string) string {
+func identity(c *config.Upstream, key, address string) string {
 	h := sha256.New()
 	part := func(s string) {
 		_ = binary.Write(h, binary.BigEndian, uint64(len(s))) // a hash takes everything
 		_, _ = io.WriteString(h, s)
 	}
-	part(c.Key)
+	part(key)
 	part(address)
 	part(c.Credentials.Bearer.Reveal())
 	if k := c.Credentials.Header; k != nil {
@@ -162,7 +166,7 @@ func identity(c *config.Upstream, address string) string {
 		part(c.TLS.Cert)
 		part(c.TLS.Key)
 	}
-	return c.Key + " " + hex.EncodeToString(h.Sum(nil))
+	return key + " " + hex.EncodeToString(h.Sum(nil))
 }
 
 func clientTLS(c *config.ClientTLS) (*tls.Config, error) {

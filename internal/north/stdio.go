@@ -218,7 +218,7 @@ func (c *stdioConn) run(ctx context.Context, call *stdioCall, x *Exchange, id []
 	switch {
 	case call.cancelled.Load(): // nothing is said of it any more (checklist 35)
 	case err != nil && ctx.Err() != nil:
-		c.h.fail(x, fault.Wrap(err, fault.ShuttingDown, "the gateway is stopping").WithHint("the call may have run; check before sending it again"))
+		c.h.fail(x, fault.Wrap(err, fault.ConnectionLost, "the gateway stopped before the answer").WithHint("the call may have run; check before sending it again"))
 	default:
 		c.h.done(x, err)
 	}

@@ -281,7 +281,7 @@ func TestACancelledRequestEndsUnanswered(t *testing.T) {
 			t.Errorf("legacy %v: an answer to %v", legacy, m.ID)
 		}
 		_ = c.in.Close() // the drain cuts what still runs
-		if m := c.message(); m.ID != 1.0 || m.code() != -31014 {
+		if m := c.message(); m.ID != 1.0 || m.code() != -31003 {
 			t.Errorf("legacy %v: %+v", legacy, m)
 		}
 		if err := <-c.done; err != nil {

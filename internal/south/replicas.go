@@ -43,6 +43,9 @@ func NewReplicas(each []*Upstream) *Replicas {
 // Key is the upstream's configured key.
 func (r *Replicas) Key() string { return r.each[0].Key() }
 
+// At is one replica, in the order of the configuration.
+func (r *Replicas) At(i int) *Upstream { return r.each[i] }
+
 // Width is the number of replicas.
 func (r *Replicas) Width() int { return len(r.each) }
 

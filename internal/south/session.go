@@ -293,18 +293,34 @@ func (u *Upstream) delete(ctx context.Context, w *wireSession) {
 	drain(resp.body)
 }
 
-// sweep ends sessions that were not used for the idle time.
+// sweep ends sessions that were not used for the idle time. One that is kept is
+// only let go of here: another instance may be using it, and it ends when the
+// Keep sees no use of it any more.
 func (u *Upstream) sweep(now time.Time) {
 	limit := now.Add(-u.o.IdleSession).UnixNano()
 	var idle []SessionKey
-	u.sessions.mu.RLock()
+	u.sessions.mu.Lock()
 	for k, s := range u.sessions.byKey {
-		if s.lastUsed.Load() < limit {
-			idle = append(idle, k)
+		if s.lastUsed.Load() >= limit {
+			continue
 		}
+		if w := s.current(); w != nil && w.generation > 0 {
+			delete(u.sessions.byKey, k)
+			continue
+		}
+		idle = append(idle, k)
 	}
-	u.sessions.mu.RUnlock()
+	u.sessions.mu.Unlock()
 	for _, k := range idle {
 		u.EndSession(k)
 	}
+}
+
+// EndKept tells the upstream that a session is over which the Keep has given up.
+func (u *Upstream) EndKept(id string, rev mcp.Revision) {
+	u.background(func() {
+		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		defer cancel()
+		u.delete(ctx, &wireSession{id: id, init: Info{Revision: rev}})
+	})
 }

@@ -213,9 +213,15 @@ func (u *Upstream) background(f func()) {
 	}
 }
 
-// settleErrands waits for the errands as long as ctx allows: a cancellation that
-// is on its way should arrive.
+// settleTime bounds how long the end of sessions waits for errands.
+const settleTime = time.Second
+
+// settleErrands waits for the errands, at most settleTime and as long as ctx
+// allows: a cancellation that is on its way should arrive, and before the end of
+// its session.
 func (u *Upstream) settleErrands(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		u.errands.Wait()
@@ -231,18 +237,19 @@ func (u *Upstream) settleErrands(ctx context.Context) {
 // are kept: the upstream is not in the configuration any more, or is another one
 // under the same key, so that nobody will look for them.
 func (u *Upstream) Abandon(ctx context.Context) {
+	u.settleErrands(ctx)
 	u.endSessions(ctx, func(SessionKey) bool { return true })
 }
 
 // Close ends every session and connection. Calls in flight are not waited for;
 // their owner drains them first.
 func (u *Upstream) Close(ctx context.Context) {
+	u.settleErrands(ctx)
 	if u.o.Keep == nil {
 		u.endSessions(ctx, func(SessionKey) bool { return true })
 	} else if w := u.spare.Swap(nil); w != nil {
 		u.delete(ctx, w) // nobody's; the others are to be found again
 	}
-	u.settleErrands(ctx)
 	u.probing.Lock()
 	u.stop()
 	u.probing.Unlock()
