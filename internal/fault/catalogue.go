@@ -38,7 +38,6 @@ const (
 	NotAcceptable       Code = -31011
 	BadMediaType        Code = -31012
 	ForbiddenOrigin     Code = -31013
-	ShuttingDown        Code = -31014
 	StoreUnavailable    Code = -31015
 )
 
@@ -78,7 +77,6 @@ var catalogue = map[Code]Entry{
 	BadMediaType:        {Name: "unsupported_media_type", HTTP: http.StatusUnsupportedMediaType, Legacy: http.StatusUnsupportedMediaType, Advice: "send Content-Type: application/json"},
 	ForbiddenOrigin:     {Name: "forbidden_origin", HTTP: http.StatusForbidden, Legacy: http.StatusForbidden, Advice: "name the host or origin in allowed_hosts or allowed_origins"},
 	StoreUnavailable:    {Name: "store_unavailable", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the gateway's store does not answer"},
-	ShuttingDown:        {Name: "shutting_down", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the gateway is stopping"},
 }
 
 // Lookup returns what the catalogue knows of a code; ok is false for a code

@@ -229,7 +229,7 @@ func TestConnectAndAbandonLeavesNothing_gosdk1073(t *testing.T) {
 	cycle(20)
 	runtime.GC()
 	before := runtime.NumGoroutine()
-	cycle(200)
+	cycle(times(200, 10000))
 	eventually(t, "goroutines return to where they were", 10*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
 	eventually(t, "sessions of the clients that left are ended", 10*time.Second, func() bool {
 		u.mu.Lock()

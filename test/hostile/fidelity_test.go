@@ -225,16 +225,28 @@ func TestRawJSONCalledAnEventStreamIsNoEmptyList_EAG2218(t *testing.T) {
 		}
 		u.handle("tools/list", lie(func(x *exchange) string {
 			return x.message(`"result":{"tools":[{"name":"t"}]}`)
-		})).handle("tools/call", lie(func(x *exchange) string { return x.message(`"result":{"content":[]}`) + "\n\n" }))
+		})).handle("tools/call", lie(func(x *exchange) string {
+			answer := x.message(`"result":{"content":[]}`)
+			// As it is, as lines ended by an empty one, and spread over lines.
+			switch text(x.Params, "arguments", "form") {
+			case "ended":
+				return answer + "\n\n"
+			case "spread":
+				return strings.ReplaceAll(answer, ",", ",\r\n\r\n") + "\r\n\r\n"
+			}
+			return answer
+		}))
 		g := open(t, members{"a": u, "b": newModern(t).tool("fine")})
 		for era, c := range g.clients() {
 			result := wantResult(t, c.request("tools/list", ""))
 			if text(result, "_meta", "penstock/partial", 0, "upstream") != "a" {
 				t.Errorf("%s: what is missing is not named: %s", era, result)
 			}
-			r := c.request("tools/call", `"name":"a__t"`)
-			if code := at(r.message(), "error", "code"); r.Status != http.StatusOK || code != "-31007" && code != "-31003" {
-				t.Errorf("%s: want an error, got %v", era, r)
+			for _, form := range []string{"plain", "ended", "spread"} {
+				r := c.request("tools/call", `"name":"a__t","arguments":{"form":"`+form+`"}`)
+				if code := at(r.message(), "error", "code"); r.Status != http.StatusOK || code != "-31007" {
+					t.Errorf("%s, %s: want -31007, got %v", era, form, r)
+				}
 			}
 			healthy(t, c, "b__fine")
 		}

@@ -25,6 +25,27 @@ type gateway struct {
 	*client
 	addr string
 	log  *logBuffer
+	gw   *penstock.Gateway
+}
+
+// parsed is a document that is accepted.
+func parsed(t testing.TB, doc string) *config.Document {
+	t.Helper()
+	d, err := config.Parse("test.yaml", []byte(doc), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatalf("configuration: %v\n%s", err, doc)
+	}
+	return d
+}
+
+// reload serves another document.
+func (g *gateway) reload(doc string) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := g.gw.Reload(ctx, parsed(g.t, doc)); err != nil {
+		g.t.Fatalf("reload: %v", err)
+	}
 }
 
 // document writes a configuration. more is YAML at the top level; a line
@@ -62,16 +83,33 @@ func through(t testing.TB, u *upstream) *gateway {
 	return serve(t, document(members{"up": u}, nil, quick+"\nservers: {default: {naming: passthrough}}"))
 }
 
-// serve runs the gateway of a document until the test ends.
+// serve runs the gateway of a document until the test ends. Its state is in memory.
 func serve(t testing.TB, doc string) *gateway {
 	t.Helper()
-	d, err := config.Parse("test.yaml", []byte(doc), func(string) (string, bool) { return "", false })
+	return serveWith(t, parsed(t, doc))
+}
+
+// serveKept is serve with the state where the document says.
+func serveKept(t testing.TB, doc string) *gateway {
+	t.Helper()
+	d := parsed(t, doc)
+	store, err := penstock.OpenStore(t.Context(), d, slog.New(slog.DiscardHandler))
 	if err != nil {
-		t.Fatalf("configuration: %v\n%s", err, doc)
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return serveWith(t, d, penstock.WithStore(store))
+}
+
+func serveWith(t testing.TB, d *config.Document, more ...penstock.Option) *gateway {
+	t.Helper()
 	log := &logBuffer{}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	gw, err := penstock.New(d, penstock.WithLogger(logger))
+	gw, err := penstock.New(d, append(more, penstock.WithLogger(logger))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +136,7 @@ func serve(t testing.TB, doc string) *gateway {
 		}
 	})
 	addr := l.Addr().String()
-	return &gateway{client: newClient(t, "http://"+addr+"/mcp"), addr: addr, log: log}
+	return &gateway{client: newClient(t, "http://"+addr+"/mcp"), addr: addr, log: log, gw: gw}
 }
 
 // refused holds a document to be refused at load, and returns why.

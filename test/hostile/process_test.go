@@ -147,6 +147,63 @@ func TestAHangingCallDelaysTheEndNoLongerThanConfigured_docker483(t *testing.T) 
 	}
 }
 
+func TestACallCutByTheEndIsCancelledUpstreamBeforeItsSessionEnds_checklist135(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"memory:", "sqlite:penstock.db"} {
+		t.Run(strings.TrimSuffix(state, ":"), func(t *testing.T) {
+			t.Parallel()
+			u := newLegacy(t).tool("t").prompt("p")
+			u.handle("tools/call", (*exchange).hang).handle("prompts/get", (*exchange).hang)
+			p := run(t, document(members{"a": u}, nil, quick+"\nshutdown: 1s\nstate: '"+state+"'"))
+			s := p.legacy("2025-11-25")
+			methods := map[string]string{"tools/call": "a__t", "prompts/get": "a__p"}
+			var waiting sync.WaitGroup
+			defer waiting.Wait()
+			for method, name := range methods {
+				waiting.Go(func() {
+					_ = p.try(modernBody("1", method, `"name":`+quote(name)), modernHeaders(method, name)...)
+				})
+				waiting.Go(func() {
+					_ = s.try(`{"jsonrpc":"2.0","id":`+quote(method)+`,"method":`+quote(method)+`,"params":{"name":`+quote(name)+`}}`, s.headers()...)
+				})
+			}
+			for method := range methods {
+				eventually(t, method+" is under way, for both clients", 10*time.Second, func() bool { return len(u.requests(method)) == 2 })
+			}
+			start := time.Now()
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case err := <-p.done:
+				if took := time.Since(start); err != nil || took > 4*time.Second {
+					t.Errorf("it ended with %v after %s", err, took)
+				}
+			case <-time.After(12 * time.Second):
+				t.Fatal("it does not end")
+			}
+			cancelled := map[string]bool{}
+			ended := map[string]bool{}
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			for _, r := range u.seen {
+				switch r.Method {
+				case "notifications/cancelled":
+					cancelled[r.Session+at(r.Params, "requestId")] = true
+					if ended[r.Session] {
+						t.Errorf("a cancellation came after the end of its session")
+					}
+				case http.MethodDelete:
+					ended[r.Session] = true
+				}
+			}
+			for _, r := range u.seen {
+				if methods[r.Method] != "" && !cancelled[r.Session+r.ID] {
+					t.Errorf("%s %s was not cancelled", r.Method, r.ID)
+				}
+			}
+		})
+	}
+}
+
 func TestConnectionsBeyondTheBoundAreRefusedAndOthersServed_badInput(t *testing.T) {
 	t.Parallel()
 	p := run(t, document(members{"a": newModern(t).tool("t")}, nil, `limits: {connections: 20}`))
