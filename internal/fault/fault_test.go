@@ -70,7 +70,6 @@ func TestStatusesAreThoseOfTheChecklist(t *testing.T) {
 		ForbiddenOrigin:    {403, 403},
 		AtCapacity:         {503, 503},
 		RateLimited:        {429, 429},
-		ShuttingDown:       {503, 503},
 	} {
 		if e, _ := Lookup(code); e.HTTP != want[0] || e.Legacy != want[1] {
 			t.Errorf("%s: HTTP %d and %d, want %v", code.Name(), e.HTTP, e.Legacy, want)
