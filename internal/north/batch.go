@@ -92,11 +92,17 @@ func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) (answer
 	switch {
 	case err != nil:
 	case one.Msg.Kind != wire.Request:
+		if one.Msg.Kind == wire.Notification && one.Msg.Method == mcp.Cancelled {
+			h.cancel(x.Session.ID, one.Msg.RequestID.Of(one.Msg.Raw))
+		}
 		return nil
 	case one.Msg.Method == mcp.Initialize:
 		err = fault.New(fault.InvalidRequest, "initialize is not taken in a batch")
 	default:
 		err = h.serveLegacy(one)
+	}
+	if errors.Is(err, errCancelled) {
+		return nil
 	}
 	if err != nil {
 		f := fault.From(err)

@@ -29,6 +29,10 @@ func (s *statusError) Unwrap() error { return s.err }
 func (h *Handler) done(x *Exchange, err error) {
 	switch {
 	case err == nil:
+	case errors.Is(err, errCancelled) && !x.out.begun():
+		h.accepted(x)
+	case errors.Is(err, errCancelled):
+		x.out.abort()
 	case IsGone(err):
 		h.o.Log.Debug("client gone before its answer", "server", x.Server, "method", x.Msg.Method, "error", err)
 		x.out.abort()

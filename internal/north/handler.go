@@ -61,25 +61,13 @@ type Handler struct {
 	guard    guard
 	serving  atomic.Int64
 	lives    [lives]life
-	turn     atomic.Uint32
-}
-
-// lives is how many contexts the requests of legacy clients are spread over, so
-// that they do not meet at one lock.
-const lives = 32
-
-// life is what such a request ends with: not with its connection, but when the
-// gateway cuts what did not end in time.
-type life struct {
-	ctx context.Context
-	end context.CancelFunc
 }
 
 // New returns a handler. It holds no goroutine; Sweep is called by its owner.
 func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
 	h := &Handler{o: o, gw: gw, sessions: sessions, byPath: map[string]string{}, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
 	for i := range h.lives {
-		h.lives[i].ctx, h.lives[i].end = context.WithCancel(context.Background())
+		h.lives[i].begin()
 	}
 	for name, path := range o.Servers {
 		path = strings.TrimSuffix(path, "/")
@@ -96,13 +84,6 @@ func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
 		h.gw.Ended(s)
 	}
 	return err
-}
-
-// Cut ends the requests of legacy clients that are still being served, for good.
-func (h *Handler) Cut() {
-	for i := range h.lives {
-		h.lives[i].end()
-	}
 }
 
 // Serving is the number of requests being served.

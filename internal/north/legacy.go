@@ -28,14 +28,16 @@ func (h *Handler) legacy(ctx context.Context, x *Exchange) {
 		return
 	}
 	if m.Kind != wire.Request {
+		if m.Kind == wire.Notification && m.Method == mcp.Cancelled {
+			h.cancel(x.Session.ID, m.RequestID.Of(m.Raw))
+		}
 		h.accepted(x)
 		return
 	}
 	h.done(x, h.serveLegacy(x))
 }
 
-// serveLegacy serves one request within a session. A legacy client that hangs
-// up has not cancelled anything (checklist T24), so the work goes on without it.
+// serveLegacy serves one request within a session.
 func (h *Handler) serveLegacy(x *Exchange) error {
 	if x.Msg.Method == mcp.Initialize {
 		return fault.New(fault.InvalidRequest, "this session is initialized").WithHint("send initialize without a session id to begin another")
@@ -43,7 +45,7 @@ func (h *Handler) serveLegacy(x *Exchange) error {
 	if x.Method = mcp.LookupMethod([]byte(x.Msg.Method)); x.Method == nil || !x.Method.Legacy {
 		return fault.New(fault.MethodNotFound, "method %q is not served", x.Msg.Method)
 	}
-	return h.gw.Serve(h.lives[h.turn.Add(1)%lives].ctx, x)
+	return h.attend(x)
 }
 
 // resume finds the session of a request and checks that it is the caller's
