@@ -60,6 +60,9 @@ func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *
 	moved := 0
 	for try := 0; ; try++ {
 		err := g.attempt(ctx, x, v, t, name)
+		if err == nil {
+			return nil
+		}
 		var off *unreachedError
 		if errors.As(err, &off) && moved < off.others && ctx.Err() == nil {
 			moved++

@@ -260,8 +260,10 @@ func (c *stdioConn) cancel(id []byte) {
 // idKey keeps ids of different types apart, and takes one that is written in
 // two ways for the same.
 func idKey(id []byte) string {
-	if s, err := wire.String(id); err == nil {
-		return `"` + s
+	if len(id) > 0 && id[0] == '"' && bytes.IndexByte(id, '\\') >= 0 {
+		if s, err := wire.String(id); err == nil {
+			return `"` + s + `"`
+		}
 	}
 	return string(id)
 }

@@ -176,6 +176,9 @@ func (a *Answer) receive(l *Link, r *Request, resp *hopResponse, h *head) error 
 // lost keeps what an upstream answered from the breaker: after the head of a
 // response only a stream that broke or fell silent counts.
 func lost(err error) error {
+	if err == nil {
+		return nil
+	}
 	switch fault.From(err).Code {
 	case fault.ConnectionLost, fault.UpstreamTimeout:
 		return err
