@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,6 +161,36 @@ func TestAnUpstreamThatComesLateAppearsByItself_kuadrant209(t *testing.T) {
 		u.mu.Unlock()
 		for _, c := range []caller{g, s} {
 			eventually(t, "its tools are listed", 10*time.Second, func() bool { return slices.Contains(names(t, c, "tools/list"), "a__t") })
+			healthy(t, c, "a__t")
+		}
+	})
+}
+
+func TestAnUpstreamThatStartsLaterIsFoundWithoutAClient_kuadrant209(t *testing.T) {
+	bothEras(t, func(t *testing.T, u *upstream) {
+		u.tool("t")
+		addr := deadAddress(t)
+		g := serve(t, document(members{"b": newModern(t).tool("fine")}, nil, quick)+`  a: {url: "http://`+addr+`/mcp"}`+"\n")
+		s := g.legacy("2025-11-25")
+		for _, c := range []caller{g, s} {
+			if got := names(t, c, "tools/list"); !slices.Equal(got, []string{"b__fine"}) {
+				t.Errorf("at start: %v", got)
+			}
+			wantError(t, c.request("tools/call", `"name":"a__t"`), http.StatusOK, -31001)
+		}
+		time.Sleep(time.Duration(times(4, 120)) * time.Second)
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Skipf("the address was taken meanwhile: %v", err)
+		}
+		server := httptest.NewUnstartedServer(u)
+		_ = server.Listener.Close()
+		server.Listener = ln
+		server.Start()
+		u.begin(server)
+		eventually(t, "it is found", 10*time.Second, func() bool { return len(u.requests("server/discover")) > 0 })
+		for _, c := range []caller{g, s} {
+			eventually(t, "its tools are listed", 5*time.Second, func() bool { return slices.Contains(names(t, c, "tools/list"), "a__t") })
 			healthy(t, c, "a__t")
 		}
 	})

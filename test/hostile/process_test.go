@@ -154,6 +154,23 @@ func TestACallCutByTheEndIsCancelledUpstreamBeforeItsSessionEnds_checklist135(t 
 			t.Parallel()
 			u := newLegacy(t).tool("t").prompt("p")
 			u.handle("tools/call", (*exchange).hang).handle("prompts/get", (*exchange).hang)
+			accepted := map[string]bool{} // guarded by u.mu, as ended
+			ended := map[string]bool{}
+			u.handle("notifications/cancelled", func(x *exchange) {
+				time.Sleep(200 * time.Millisecond) // not at once
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				if ended[x.Session] {
+					t.Error("a session ended while a cancellation was on its way")
+				}
+				accepted[x.Session+at(x.Params, "requestId")] = true
+				x.w.WriteHeader(http.StatusAccepted)
+			}).handle(http.MethodDelete, func(x *exchange) {
+				u.mu.Lock()
+				ended[x.Session] = true
+				u.mu.Unlock()
+				u.honest(x)
+			})
 			p := run(t, document(members{"a": u}, nil, quick+"\nshutdown: 1s\nstate: '"+state+"'"))
 			s := p.legacy("2025-11-25")
 			methods := map[string]string{"tools/call": "a__t", "prompts/get": "a__p"}
@@ -180,23 +197,10 @@ func TestACallCutByTheEndIsCancelledUpstreamBeforeItsSessionEnds_checklist135(t 
 			case <-time.After(12 * time.Second):
 				t.Fatal("it does not end")
 			}
-			cancelled := map[string]bool{}
-			ended := map[string]bool{}
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			for _, r := range u.seen {
-				switch r.Method {
-				case "notifications/cancelled":
-					cancelled[r.Session+at(r.Params, "requestId")] = true
-					if ended[r.Session] {
-						t.Errorf("a cancellation came after the end of its session")
-					}
-				case http.MethodDelete:
-					ended[r.Session] = true
-				}
-			}
-			for _, r := range u.seen {
-				if methods[r.Method] != "" && !cancelled[r.Session+r.ID] {
+				if methods[r.Method] != "" && !accepted[r.Session+r.ID] {
 					t.Errorf("%s %s was not cancelled", r.Method, r.ID)
 				}
 			}
