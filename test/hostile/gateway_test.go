@@ -71,16 +71,19 @@ func document(ups members, keys map[string]string, more string) string {
 // quick keeps the tests short: an upstream that is silent costs one second.
 const quick = `limits: {list_timeout: 1s, call_timeout: 10s}`
 
+// calm is for tests without an upstream that is silent: a busy machine fails none.
+const calm = `limits: {list_timeout: 5s, call_timeout: 10s}`
+
 // open starts a gateway over upstreams, namespaced.
 func open(t testing.TB, ups members) *gateway {
 	t.Helper()
-	return serve(t, document(ups, nil, quick))
+	return serve(t, document(ups, nil, calm))
 }
 
 // through starts a gateway in front of one upstream, passthrough.
 func through(t testing.TB, u *upstream) *gateway {
 	t.Helper()
-	return serve(t, document(members{"up": u}, nil, quick+"\nservers: {default: {naming: passthrough}}"))
+	return serve(t, document(members{"up": u}, nil, calm+"\nservers: {default: {naming: passthrough}}"))
 }
 
 // serve runs the gateway of a document until the test ends. Its state is in memory.

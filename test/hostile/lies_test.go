@@ -255,7 +255,7 @@ func TestAHandshakeThatLiesIsNotBelieved_badInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := newLegacy(t).tool("t").handle("initialize", answer)
-			g := open(t, members{"a": u, "b": newModern(t).tool("fine")})
+			g := serve(t, document(members{"a": u, "b": newModern(t).tool("fine")}, nil, quick))
 			for era, c := range g.clients() {
 				r := c.request("tools/call", `"name":"a__t"`)
 				if code := at(r.message(), "error", "code"); r.Status != http.StatusOK || code != "-31001" && code != "-31007" {

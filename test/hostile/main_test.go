@@ -1,6 +1,7 @@
 package hostile_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -38,6 +39,10 @@ func TestMain(m *testing.M) {
 		case grandchildRole:
 			select {}
 		}
+	}
+	// Most tests wait for something rather than compute; -parallel still counts.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(withDatabase{m}, goleak.Cleanup(func(code int) {
 		if built != "" {

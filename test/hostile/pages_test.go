@@ -200,7 +200,7 @@ func TestAWalkThatHangsHalfwayKeepsWhatCame_badInput(t *testing.T) {
 			}
 			x.page("tools", `"2"`, plainTools(0, 3)...)
 		})
-		g := open(t, members{"a": u, "b": newModern(t).tool("fine")})
+		g := serve(t, document(members{"a": u, "b": newModern(t).tool("fine")}, nil, quick))
 		for era, c := range g.clients() {
 			result := wantResult(t, c.request("tools/list", ""))
 			got := texts(at(result, "tools"), "name")
