@@ -7,10 +7,7 @@ import "slices"
 // key of a map. A version that brings a feature takes its lines away.
 var unavailable = []string{
 	"public_url",
-	"limits.input_timeout",
 	"limits.streams_per_principal",
-	"limits.parked_per_principal",
-	"limits.keepalive",
 	"limits.queue",
 	"limits.resume_events",
 	"upstreams.*.durable",

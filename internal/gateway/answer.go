@@ -88,12 +88,12 @@ func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Pla
 			return false, nil //nolint:nilerr // held whole, it is refused for what it is
 		}
 	}
-	plan.Require, plan.Forbid = complete, question
+	plan.Require, plan.Forbid = complete, asking
 	return through, nil
 }
 
-// question are the members of a result that asks its caller.
-var question = []string{"requestState", "inputRequests"}
+// asking are the members of a result that asks its caller.
+var asking = []string{"requestState", "inputRequests"}
 
 // invalid names the upstream in an error about its message.
 func invalid(m *member, err error) error {
@@ -157,6 +157,9 @@ func (g *Gateway) checkResult(x *north.Exchange, m *member, t *catalog.Target, l
 	kind, err := wire.String(s.ResultType.Of(s.Raw))
 	if err == nil && kind == "complete" {
 		return nil
+	}
+	if err == nil && kind == "input_required" && x.Era == mcp.Legacy && (s.InputRequests.Ok() || s.RequestState.Ok()) {
+		return question(s)
 	}
 	if err != nil || kind != "input_required" || x.Era != mcp.Modern || (!s.InputRequests.Ok() && !s.RequestState.Ok()) {
 		return fault.New(fault.InvalidAnswer, "upstream %q answered with a result of type %s, which was not offered to it", m.key, s.ResultType.Of(s.Raw)).

@@ -125,11 +125,10 @@ func (s *staleError) Error() string {
 
 func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
 	m := v.byKey[t.Upstream]
-	north := ""
+	key := sessionKey(v, x.Principal.Key, "")
 	if x.Session != nil {
-		north = x.Session.ID
+		key = g.clientKey(v, x.Session)
 	}
-	key := sessionKey(v, x.Principal.Key, north)
 	link, err := m.south.Link(ctx, key)
 	if err != nil {
 		return err
@@ -139,23 +138,48 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	c := outbounds.Get().(*outbound)
 	defer c.free()
 	c.g, c.x, c.v, c.t, c.link, c.name = g, x, v, t, link, name
-	if err := c.build((*buf)[:0]); err != nil {
-		return err
+	for rounds := 0; ; rounds++ {
+		question, err := c.send(ctx, m, key, buf)
+		if question == nil || err != nil {
+			return err
+		}
+		if rounds == maxRounds {
+			return c.cannot("more answers than one call asks for")
+		}
+		if c.next, err = c.askRound(ctx, question); err != nil || c.next == nil {
+			return err
+		}
 	}
-	*buf = c.body
-	r := south.Request{Method: x.Method.Name, ID: c.id, Body: c.body, Safe: x.Method.Safe, Params: c.params}
-	if link.Era == mcp.Modern {
-		r.Name = c.headerName()
-	} else if x.Session != nil {
-		r.Level = x.Session.LogLevel
+}
+
+// send sends the call once and answers the client, or returns the question that
+// a modern upstream has for a legacy client.
+func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, buf *[]byte) (*wire.Answer, error) {
+	if err := o.build((*buf)[:0]); err != nil {
+		return nil, err
 	}
-	if c.listens() {
-		r.OnEvent = c.event
+	*buf = o.body
+	r := south.Request{Method: o.x.Method.Name, ID: o.id, Body: o.body, Safe: o.x.Method.Safe, Params: o.params}
+	if o.link.Era == mcp.Modern {
+		r.Name = o.headerName()
+	} else if o.x.Session != nil {
+		r.Level = o.x.Session.LogLevel
 	}
-	a, err := link.Send(ctx, &r)
+	if o.listens() {
+		r.OnEvent = o.event
+	}
+	if key.Caps != "" && o.link.Era == mcp.Legacy {
+		r.OnRequest = o.ask
+	}
+	a, err := o.link.Send(ctx, &r)
 	if err != nil {
-		return elsewhere(m.south, link, key, err, r.Safe)
+		return nil, elsewhere(m.south, o.link, key, err, r.Safe)
 	}
 	defer a.Close()
-	return g.answer(x, v, m, t, link, a)
+	err = o.g.answer(o.x, o.v, m, o.t, o.link, a)
+	var q *questionError
+	if err != nil && errors.As(err, &q) {
+		return &q.asked, nil
+	}
+	return nil, err
 }

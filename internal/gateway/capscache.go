@@ -52,13 +52,14 @@ type declaredCache struct {
 type declaration struct {
 	rev        mcp.Revision
 	caps, info string
+	askable    bool // the client takes questions on this request's stream
 }
 
 // of returns the members as raw JSON without braces. The result is shared and
 // read-only.
-func (c *declaredCache) of(s *store.Session, self []byte) []byte {
+func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
 	c.mu.RLock()
-	members, ok := c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo)}]
+	members, ok := c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable}]
 	c.mu.RUnlock()
 	if ok {
 		return members
@@ -72,7 +73,11 @@ func (c *declaredCache) of(s *store.Session, self []byte) []byte {
 	members = append(members, `","`+mcp.MetaClientInfo+`":`...)
 	members = append(members, info...)
 	members = append(members, `,"`+mcp.MetaClientCapabilities+`":`...)
-	members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision)...)
+	if askable {
+		members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision)...)
+	} else {
+		members = append(members, '{', '}')
+	}
 	if len(s.Capabilities)+len(s.ClientInfo) > maxCapsSize {
 		return members
 	}
@@ -81,6 +86,39 @@ func (c *declaredCache) of(s *store.Session, self []byte) []byte {
 	if c.m == nil || len(c.m) >= maxCaps {
 		c.m = map[declaration][]byte{}
 	}
-	c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo)}] = members
+	c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable}] = members
 	return members
+}
+
+// askableCache remembers the normal form of what clients can be asked.
+type askableCache struct {
+	mu sync.RWMutex // guards m
+	m  map[string]string
+}
+
+// of returns the normal form of a legacy client's declared capabilities, or ""
+// when it can be asked nothing.
+func (c *askableCache) of(raw []byte) string {
+	if len(raw) == 2 { // {}
+		return ""
+	}
+	c.mu.RLock()
+	form, ok := c.m[string(raw)]
+	c.mu.RUnlock()
+	if ok {
+		return form
+	}
+	if caps, err := mcp.ParseClientCaps(raw); err == nil && caps.Key() != "{}" {
+		form = caps.Key()
+	}
+	if len(raw) > maxCapsSize {
+		return form
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxCaps {
+		c.m = map[string]string{}
+	}
+	c.m[string(raw)] = form
+	return form
 }

@@ -40,6 +40,7 @@ type Gateway struct {
 	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
 	caps      capsCache
 	declared  declaredCache
+	askable   askableCache
 	draining  atomic.Bool
 }
 
@@ -130,6 +131,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		Servers: paths, RequestBytes: int64(l.RequestBytes), InFlight: l.InFlightPerPrincipal,
 		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
 		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
+		InputTimeout: time.Duration(l.InputTimeout), KeepAlive: time.Duration(l.Keepalive), Parked: l.ParkedPerPrincipal,
 	}
 	if before != nil {
 		// The listeners stay until a restart, and who calls over them, too.
@@ -235,9 +237,19 @@ func (g *Gateway) Ended(s *store.Session) {
 	if v == nil {
 		return
 	}
+	key := g.clientKey(v, s)
 	for _, m := range v.members {
-		m.south.EndSession(sessionKey(v, s.Principal, s.ID))
+		m.south.EndSession(key)
 	}
+}
+
+// clientKey is the key of the southern sessions of a legacy client: they declare
+// what the client declared, so that a server asks it what it can answer, and are
+// nobody else's (checklist 7.1).
+func (g *Gateway) clientKey(v *server, s *store.Session) south.SessionKey {
+	key := sessionKey(v, s.Principal, s.ID)
+	key.Caps = g.askable.of(s.Capabilities)
+	return key
 }
 
 func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
@@ -245,7 +257,11 @@ func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
 }
 
 func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
-	return catalog.Scope{Principal: x.Principal.Key}
+	s := catalog.Scope{Principal: x.Principal.Key}
+	if x.Session != nil {
+		s.Caps = g.askable.of(x.Session.Capabilities) // some servers offer only what the client can answer
+	}
+	return s
 }
 
 // Serve implements north.Gateway.

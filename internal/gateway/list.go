@@ -113,6 +113,7 @@ func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope
 // page asks one upstream, or one replica of it.
 func (f *fetcher) page(ctx context.Context, u upstream, scope catalog.Scope, kind mcp.Kind, cursor []byte) (catalog.Page, error) {
 	key := sessionKey(f.v, scope.Principal, "")
+	key.Caps = scope.Caps
 	link, err := u.Link(ctx, key)
 	if err != nil {
 		return catalog.Page{}, err

@@ -25,6 +25,7 @@ type outbound struct {
 	t    *catalog.Target
 	link *south.Link
 	name wire.Span // of the identifier in the client's message
+	next *round    // what a legacy client's call is sent again with; or nil
 
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte
@@ -57,7 +58,7 @@ func (o *outbound) free() {
 // build writes the southern message to dst.
 func (o *outbound) build(dst []byte) error {
 	m := &o.x.Msg
-	o.id = o.link.NextID(o.idBuf[:0])
+	o.id, o.params = o.link.NextID(o.idBuf[:0]), nil
 	o.edits = append(o.space[:0], wire.Edit{Span: m.ID, With: o.id})
 	if o.t.ID != o.exposedInMessage() {
 		o.replace(o.name, wire.AppendString(nil, o.t.ID))
@@ -192,12 +193,12 @@ func reserved(name []byte) bool {
 // legacyToModern declares, per request, what the session declared once.
 func (o *outbound) legacyToModern() error {
 	m := &o.x.Msg
-	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern])
+	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern], o.x.TakesQuestions())
 	if level := o.x.Session.LogLevel; level != "" {
 		add = append(add[:len(add):len(add)], `,"`+mcp.MetaLogLevel+`":`...)
 		add = wire.AppendString(add, level)
 	}
-	if err := o.dropTask(); err != nil {
+	if err := o.dropOwn(); err != nil {
 		return err
 	}
 	meta := m.Meta.Of(m.Raw)
@@ -236,6 +237,30 @@ func (o *outbound) legacyToModern() error {
 		return nil
 	}
 	o.replace(wire.Span{Start: at, End: at}, append(add[:len(add):len(add)], ','))
+	return nil
+}
+
+// dropOwn takes out of params what a legacy client's request does not have, and
+// puts in what the next round of questions needs.
+func (o *outbound) dropOwn() (err error) {
+	m := &o.x.Msg
+	if m.Task.Ok() || m.RequestState.Ok() || m.InputResponses.Ok() {
+		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Params, func(n []byte) bool {
+			return string(n) == "task" || string(n) == "requestState" || string(n) == "inputResponses"
+		})
+	}
+	if err != nil || o.next == nil {
+		return err
+	}
+	var add []byte
+	if o.next.responses != nil {
+		add = append(append(add, `,"inputResponses":`...), o.next.responses...)
+	}
+	if o.next.state != nil {
+		add = append(append(add, `,"requestState":`...), o.next.state...)
+	}
+	at := m.Params.End - 1 // behind the last member: a call names something
+	o.replace(wire.Span{Start: at, End: at}, add)
 	return nil
 }
 

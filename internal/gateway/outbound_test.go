@@ -49,27 +49,27 @@ func TestOutboundBodiesToTheByte(t *testing.T) {
 		{
 			"legacy to modern", true, false,
 			`{"name":"u__add",` + args + `}`,
-			`{"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{}},"name":"add",` + args + `}`,
+			`{"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{"sampling":{}}},"name":"add",` + args + `}`,
 		},
 		{
 			"legacy to modern, with _meta", true, false,
 			`{"name":"u__add","_meta":{"progressToken":1,"vendor/k":{}}}`,
-			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{},"progressToken":ID,"vendor/k":{}}}`,
+			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{"sampling":{}},"progressToken":ID,"vendor/k":{}}}`,
 		},
 		{
 			"legacy to modern, with an empty _meta", true, false,
 			`{"name":"u__add","_meta":{ }}`,
-			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{} }}`,
+			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{"sampling":{}} }}`,
 		},
 		{
 			"legacy to modern, a forged declaration", true, false,
 			`{"name":"u__add","_meta":{"a":1,"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol\/clientInfo":{"name":"evil"},"progressToken":"t"}}`,
-			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{},"a":1,"progressToken":ID}}`,
+			`{"name":"add","_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{"sampling":{}},"a":1,"progressToken":ID}}`,
 		},
 		{
 			"legacy to modern, tasks are not offered", true, false,
 			`{"name":"u__add","task":{"ttl":1},"arguments":{}}`,
-			`{"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{}},"name":"add","arguments":{}}`,
+			`{"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"9"},` + caps + `:{"sampling":{}}},"name":"add","arguments":{}}`,
 		},
 		{
 			"legacy to legacy", true, true,

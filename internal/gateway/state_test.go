@@ -96,11 +96,11 @@ func TestResultTypesThatWereNotOfferedAreRefused(t *testing.T) {
 				t.Errorf("%s of %d bytes: HTTP %d %.200s", what, size, g.status, g.body)
 			}
 		}
-		// A legacy client cannot answer a question in this version.
+		// A legacy client without an event stream cannot be asked.
 		u := &up{on: answers("tools/call", 200, asks(`,"requestState":"secret"`, size))}
 		h := serving(t, map[string]*up{"u": u})
 		_, send := h.session("2025-11-25", `{"elicitation":{}}`)
-		if g := send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"u__add"}}`); g.code(t) != -31007 {
+		if g := send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"u__add"}}`, "Accept", "application/json"); !strings.Contains(g.body, `"isError":true`) {
 			t.Errorf("a question of %d bytes to a legacy client: HTTP %d %.200s", size, g.status, g.body)
 		}
 	}

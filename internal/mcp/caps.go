@@ -16,10 +16,9 @@ const (
 	CapSamplingTools
 )
 
-// relayed is what the gateway can relay from a modern upstream to a legacy
-// client while a call runs. In this version nothing is asked of a legacy client,
-// so nothing may be promised in its name.
-const relayed ClientCap = 0
+// relayed is what the gateway can ask a legacy client while a call of its runs,
+// for a modern upstream.
+const relayed = CapElicitation | CapElicitationForm | CapElicitationURL | CapRoots | CapSampling | CapSamplingContext | CapSamplingTools
 
 // ClientCaps is a client's capability set in normal form (checklist 7.1):
 // roots, sampling with context and tools, elicitation with form and url; what is

@@ -84,8 +84,11 @@ func TestALegacyClientIsPromisedOnlyWhatItCanDo(t *testing.T) {
 		if got := string(modernFromLegacy([]byte(raw), rev, everything)); got != want {
 			t.Errorf("%s: %s, want %s", rev, got, want)
 		}
-		if got := string(ModernFromLegacy([]byte(raw), rev)); got != `{}` {
-			t.Errorf("%s: this version relays nothing, but declares %s", rev, got)
+		if got := string(ModernFromLegacy([]byte(raw), rev)); got != want {
+			t.Errorf("%s: %s is declared, and %s can be asked", rev, got, want)
+		}
+		if got := string(modernFromLegacy([]byte(raw), rev, CapRoots)); got != `{"roots":{}}` {
+			t.Errorf("%s: only roots are relayed, but %s is declared", rev, got)
 		}
 	}
 	if got := string(modernFromLegacy([]byte(`{"elicitation":{"url":{}}}`), V20250618, everything)); got != `{}` {

@@ -141,6 +141,7 @@ func (c *collected) Write(p []byte) (int, error) {
 }
 
 func (c *collected) begin() (io.Writer, error)  { return c, nil }
+func (c *collected) keepAlive() error           { return nil }
 func (c *collected) end() error                 { return nil }
 func (c *collected) event([]byte) (bool, error) { return false, nil }
 func (c *collected) framed() bool               { return true } // the batch may go out as an event

@@ -29,6 +29,7 @@ type Exchange struct {
 
 	out      reply
 	sessions store.Sessions
+	handler  *Handler // nil where the client cannot be asked
 }
 
 // reply frames answers for one kind of client connection.
@@ -41,6 +42,9 @@ type reply interface {
 	// event writes a notification that precedes the answer; it reports whether
 	// the client can take any.
 	event(msg []byte) (sent bool, err error)
+	// keepAlive writes something that means nothing, so that nobody on the way
+	// takes a waiting stream for a dead one.
+	keepAlive() error
 	// framed reports whether messages go into lines, so that CR and LF between
 	// tokens must not be in them.
 	framed() bool

@@ -1,6 +1,7 @@
 package north
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ type Principal struct {
 	Name string // for logs
 
 	inFlight atomic.Int64
+	parked   atomic.Int64 // questions that are open
 }
 
 // Gateway is what north needs of the rooms behind it.
@@ -47,6 +49,9 @@ type Options struct {
 	AllowedOrigins []string
 	Idle           time.Duration // of a legacy session
 	BodyTimeout    time.Duration // for one request's body to arrive
+	InputTimeout   time.Duration // for a question to the user; 0: 30 minutes
+	KeepAlive      time.Duration // between comments on a stream that waits; 0: 15 seconds
+	Parked         int           // open questions of one principal; 0: no bound
 	WriteTimeout   time.Duration // for one write to a slow client to make way
 	Details        http.Handler  // answers /ready with details, or nil
 	Log            *slog.Logger
@@ -66,6 +71,8 @@ type Handler struct {
 // New returns a handler. It holds no goroutine; Sweep is called by its owner.
 func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
 	h := &Handler{o: o, gw: gw, sessions: sessions, byPath: map[string]string{}, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
+	h.o.InputTimeout = cmp.Or(o.InputTimeout, 30*time.Minute)
+	h.o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 	for i := range h.lives {
 		h.lives[i].begin()
 	}

@@ -31,6 +31,9 @@ func (h *Handler) legacy(ctx context.Context, x *Exchange) {
 		if m.Kind == wire.Notification && m.Method == mcp.Cancelled {
 			h.cancel(x.Session.ID, m.RequestID.Of(m.Raw))
 		}
+		if m.Kind == wire.Response {
+			h.responded(x)
+		}
 		h.accepted(x)
 		return
 	}
@@ -156,6 +159,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, server string) 
 		h.fail(x, err)
 		return
 	}
+	h.endCalls(x.Session.ID)
 	h.gw.Ended(x.Session)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -21,8 +21,9 @@ type life struct {
 	ctx context.Context
 	end context.CancelFunc
 
-	mu    sync.Mutex // guards calls; never held while serving
+	mu    sync.Mutex // guards what follows; never held while serving
 	calls map[callKey]*legacyCall
+	asks  map[askKey]chan []byte // questions to clients that are open
 }
 
 // callKey names a request in flight. Ids of two sessions never meet.
@@ -43,6 +44,7 @@ var sessionSeed = maphash.MakeSeed()
 func (l *life) begin() {
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.calls = map[callKey]*legacyCall{}
+	l.asks = map[askKey]chan []byte{}
 }
 
 func (h *Handler) lifeOf(session string) *life {

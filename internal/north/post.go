@@ -16,7 +16,7 @@ import (
 func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 	x := exchanges.Get().(*Exchange)
 	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout}
-	x.Server, x.Header, x.out, x.sessions = server, r.Header, out, h.sessions
+	x.Server, x.Header, x.out, x.sessions, x.handler = server, r.Header, out, h.sessions, h
 	defer x.free()
 	defer h.survive(x)
 

@@ -18,6 +18,7 @@ var (
 	noBuffer   = []string{"no"}
 	eventHead  = []byte("event: message\ndata: ")
 	eventTail  = []byte("\n\n")
+	comment    = []byte(": waiting\n\n")
 )
 
 // httpReply answers one HTTP request, as JSON or as an event stream.
@@ -126,6 +127,20 @@ func (a *httpReply) event(msg []byte) (bool, error) {
 		}
 	}
 	return true, a.finishEvent()
+}
+
+func (a *httpReply) keepAlive() error {
+	if !a.events {
+		return nil
+	}
+	a.push()
+	if _, err := a.w.Write(comment); err != nil {
+		return &gone{err}
+	}
+	if err := a.rc.Flush(); err != nil {
+		return &gone{err}
+	}
+	return nil
 }
 
 func (a *httpReply) begin() (io.Writer, error) {

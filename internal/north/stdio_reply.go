@@ -47,6 +47,8 @@ type lineReply struct {
 	held  bytes.Buffer
 }
 
+func (a *lineReply) keepAlive() error { return nil }
+
 func (a *lineReply) silent() bool { return a.muted != nil && a.muted.Load() }
 
 func (a *lineReply) whole(_ int, parts ...[]byte) error {

@@ -355,7 +355,7 @@ func (a *Answer) mine() bool {
 func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 	if s.ID.Ok() {
 		if l.Era == mcp.Legacy {
-			return l.answerRequest(a.ctx, s)
+			return a.asked(l, r, s)
 		}
 		a.u.o.Log.Debug("request from a modern upstream dropped", "upstream", a.u.o.Key)
 		return nil
@@ -367,6 +367,30 @@ func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 		return nil
 	}
 	return r.OnEvent(s)
+}
+
+// asked deals with a request of a legacy upstream while its call runs.
+func (a *Answer) asked(l *Link, r *Request, s *wire.Answer) error {
+	if r.OnRequest == nil || string(s.Method.Of(s.Raw)) == `"`+mcp.Ping+`"` {
+		return l.answerRequest(a.ctx, s)
+	}
+	since := time.Now()
+	stopped := a.clock.Stop()
+	response, err := r.OnRequest(a.ctx, s)
+	if stopped {
+		a.last = a.last.Add(time.Since(since))
+		a.clock.Reset(min(a.timeout, max(time.Until(a.last), 0)))
+	}
+	if err != nil {
+		return err
+	}
+	if response == nil {
+		return l.answerRequest(a.ctx, s)
+	}
+	if err := l.Notify(a.ctx, response); err != nil {
+		a.u.o.Log.Warn("the client's answer was not delivered", "upstream", a.u.o.Key, "error", err)
+	}
+	return nil
 }
 
 const progressMethod = `"` + mcp.Progress + `"`

@@ -195,7 +195,7 @@ func (p *process) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, slowStart*u.o.ProbeTimeout)
 	defer cancel()
 	id := u.nextID(nil)
-	s, err := p.ask(ctx, id, u.initializeBody(id))
+	s, err := p.ask(ctx, id, u.initializeBody(id, ""))
 	if err != nil {
 		return err
 	}

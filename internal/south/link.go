@@ -38,6 +38,10 @@ type Request struct {
 	// in order, on the goroutine that called Send. The message is valid during
 	// the call only. An error ends the call with it. Nil drops them.
 	OnEvent func(*wire.Answer) error
+	// OnRequest is called, likewise, for a request of a legacy upstream to its
+	// client. It returns the response for the upstream, or nil for the answer of a
+	// client that cannot. The call's clock stands still meanwhile.
+	OnRequest func(ctx context.Context, s *wire.Answer) ([]byte, error)
 }
 
 // Link returns the way to the upstream for key. It waits for the first probe,

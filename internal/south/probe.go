@@ -1,6 +1,7 @@
 package south
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -66,7 +67,7 @@ func (u *Upstream) probe(ctx context.Context) error {
 			return u.fail(err)
 		}
 	}
-	w, err := u.initialize(ctx)
+	w, err := u.initialize(ctx, "")
 	if err != nil {
 		return u.fail(err)
 	}
@@ -206,9 +207,9 @@ func hasMember(obj []byte, name string) (yes bool) {
 }
 
 // initialize makes one legacy handshake (checklist 130 to 132).
-func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
+func (u *Upstream) initialize(ctx context.Context, caps string) (*wireSession, error) {
 	id := u.nextID(nil)
-	body := u.initializeBody(id)
+	body := u.initializeBody(id, caps)
 	a := newAnswer(ctx, u, u.o.ProbeTimeout)
 	defer a.Close()
 	var h head
@@ -244,9 +245,9 @@ func (u *Upstream) initialize(ctx context.Context) (*wireSession, error) {
 
 const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-func (u *Upstream) initializeBody(id []byte) []byte {
+func (u *Upstream) initializeBody(id []byte, caps string) []byte {
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(body, `,"method":"initialize","params":{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":{},"clientInfo":`...)
+	body = append(body, `,"method":"initialize","params":{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":`+cmp.Or(caps, "{}")+`,"clientInfo":`...)
 	body = append(body, u.o.ClientInfo...)
 	return append(body, `}}`...)
 }

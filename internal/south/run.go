@@ -32,6 +32,7 @@ func (u *Upstream) Run(ctx context.Context) {
 	swept := time.Now()
 	again := time.NewTimer(0)
 	defer again.Stop()
+	due := true // again is set: the next look comes by itself
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,10 +43,12 @@ func (u *Upstream) Run(ctx context.Context) {
 			u.sweep(now)
 			continue
 		case <-u.kick:
-			if !u.wanting() {
+			// However many calls ask for it, a failing upstream is looked at no more often.
+			if due || !u.wanting() {
 				continue
 			}
 		case <-again.C:
+			due = false
 		}
 		if !u.wanting() {
 			continue
@@ -54,6 +57,7 @@ func (u *Upstream) Run(ctx context.Context) {
 			b.Reset()
 			continue
 		}
+		due = true
 		if u.child != nil {
 			again.Reset(0) // a child paces its own starts
 			continue

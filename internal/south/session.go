@@ -16,7 +16,7 @@ import (
 type SessionKey struct {
 	Server    string   // virtual server
 	Principal [32]byte // principal key
-	Caps      string   // normal form of the declared client capabilities
+	Caps      string   // declared client capabilities, raw JSON in normal form; "": none
 	North     string   // the northern session, where the client is legacy
 }
 
@@ -117,7 +117,10 @@ func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 		s.link.Revision = w.init.Revision
 		return
 	}
-	if w = u.spare.Swap(nil); w == nil {
+	if key.Caps == "" {
+		w = u.spare.Swap(nil) // the probe declared nothing, either
+	}
+	if w == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.o.Timeout)
 		defer cancel()
 		done, err := u.breaker.allow()
@@ -125,7 +128,7 @@ func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 			u.wake()
 			err = fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is failing and is not called for now", u.o.Key).WithHint("nothing ran; try again in a few seconds")
 		} else {
-			w, err = u.initialize(ctx)
+			w, err = u.initialize(ctx, key.Caps)
 			done(transportOnly(err))
 		}
 		if err != nil {
@@ -176,7 +179,7 @@ func (s *session) heal(ctx context.Context, old *wireSession) (*wireSession, err
 	if now := s.current(); now != old {
 		return now, nil
 	}
-	w, err := s.u.initialize(ctx)
+	w, err := s.u.initialize(ctx, s.key.Caps)
 	if err != nil {
 		// That a caller hung up meanwhile says nothing of the upstream.
 		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errDeadline) {

@@ -1,0 +1,142 @@
+package north
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// ErrCannotAsk is a request that this client cannot be asked now: it takes no
+// event stream, speaks no session, or too many questions of its are open.
+var ErrCannotAsk = errors.New("north: the client cannot be asked")
+
+// askKey names a question that is open. Only the session it was asked in can
+// answer it.
+type askKey struct{ session, id string }
+
+// Ask sends a server's request to the client of a call, on the call's own event
+// stream, and waits for the response that the client posts in the same session
+// (checklist 92, 7.7). raw is the server's request and id its id within; the
+// client sees an id of ours that cannot be guessed. The response comes back with
+// the server's own id in it.
+//
+// It waits as long as ctx and Options.InputTimeout allow, and keeps the stream
+// alive meanwhile. A call's questions are asked one after the other.
+func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, error) {
+	if x.handler == nil || x.Session == nil {
+		return nil, ErrCannotAsk
+	}
+	o := &x.handler.o
+	if n := x.Principal.parked.Add(1); o.Parked > 0 && n > int64(o.Parked) {
+		x.Principal.parked.Add(-1)
+		return nil, ErrCannotAsk
+	}
+	defer x.Principal.parked.Add(-1)
+
+	ours := `"` + rand.Text() + `"`
+	msg, err := wire.LineSafe(nil, wire.Splice(nil, raw, wire.Edit{Span: id, With: []byte(ours)}))
+	if err != nil {
+		return nil, ErrCannotAsk
+	}
+	l := x.handler.lifeOf(x.Session.ID)
+	key := askKey{x.Session.ID, idKey([]byte(ours))}
+	answer := make(chan []byte, 1)
+	l.mu.Lock()
+	l.asks[key] = answer
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.asks, key)
+	}()
+	if sent, err := x.out.event(msg); err != nil || !sent {
+		return nil, errors.Join(ErrCannotAsk, err)
+	}
+	theirs := append([]byte(nil), id.Of(raw)...)
+	response, err := x.await(ctx, answer)
+	if err != nil {
+		return nil, err
+	}
+	var m wire.Message
+	if err := wire.Parse(response, &m); err != nil {
+		return nil, err
+	}
+	return wire.Splice(nil, response, wire.Edit{Span: m.ID, With: theirs}), nil
+}
+
+// TakesQuestions reports whether the client can be asked while this call runs.
+func (x *Exchange) TakesQuestions() bool {
+	a, ok := x.out.(*httpReply)
+	return ok && a.stream && x.handler != nil && x.Session != nil
+}
+
+// await waits for the response to one question.
+func (x *Exchange) await(ctx context.Context, answer <-chan []byte) ([]byte, error) {
+	o := &x.handler.o
+	over := time.NewTimer(o.InputTimeout)
+	defer over.Stop()
+	alive := time.NewTicker(o.KeepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case r := <-answer:
+			return r, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-over.C:
+			return nil, ErrCannotAsk
+		case <-alive.C:
+			if err := x.out.keepAlive(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// responded hands a response that a client posted to the question it answers.
+// One to no question, a second one, or one of another session is dropped.
+func (h *Handler) responded(x *Exchange) {
+	m := &x.Msg
+	l := h.lifeOf(x.Session.ID)
+	key := askKey{x.Session.ID, idKey(x.ID())}
+	l.mu.Lock()
+	answer := l.asks[key]
+	delete(l.asks, key)
+	l.mu.Unlock()
+	if answer != nil {
+		answer <- append([]byte(nil), m.Raw...) // it has room for one, and no key comes twice
+	}
+}
+
+// endCalls cancels what a session that is over still has in flight.
+func (h *Handler) endCalls(session string) {
+	l := h.lifeOf(session)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, call := range l.calls {
+		if key.session == session {
+			call.cancel()
+		}
+	}
+}
+
+// CanBeAsked reports whether the session's client declared that it answers
+// requests of a server with that method and these raw params.
+func (x *Exchange) CanBeAsked(caps mcp.ClientCaps, method string, mode string) bool {
+	switch method {
+	case "sampling/createMessage":
+		return caps.Has(mcp.CapSampling)
+	case "roots/list":
+		return caps.Has(mcp.CapRoots)
+	case "elicitation/create":
+		if mode == "url" {
+			return caps.Has(mcp.CapElicitationURL)
+		}
+		return caps.Has(mcp.CapElicitationForm)
+	}
+	return false
+}
