@@ -11,9 +11,12 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// maxRounds bounds how often one call of a legacy client comes back with
-// questions (checklist 7.4).
-const maxRounds = 10
+// Bounds on how often one call of a legacy client comes back: with questions
+// (checklist 7.4), and with nothing but the wish to be called again (T36).
+const (
+	maxRounds = 10
+	maxIdle   = 3
+)
 
 // round is what a modern upstream's question turns a legacy client's call into:
 // the same call with the answers, and the state that came with the question
