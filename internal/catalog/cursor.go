@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
+	"io"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -54,13 +56,18 @@ func (s *Server) open(principal *[32]byte, kind mcp.Kind, cursor string) (last s
 }
 
 func (s *Server) cursorMAC(principal *[32]byte, kind byte, last string) []byte {
-	mac := hmac.New(sha256.New, s.o.CursorKey)
+	mac, ok := s.macs.Get().(hash.Hash)
+	if !ok {
+		mac = hmac.New(sha256.New, s.o.CursorKey)
+	}
+	defer s.macs.Put(mac)
+	mac.Reset()
 	var head [6]byte
 	head[0], head[1] = cursorVersion, kind
 	binary.BigEndian.PutUint32(head[2:], uint32(len(s.o.Name)))
 	mac.Write(head[:])
-	mac.Write([]byte(s.o.Name))
+	_, _ = io.WriteString(mac, s.o.Name) // a hash takes everything
 	mac.Write(principal[:])
-	mac.Write([]byte(last))
+	_, _ = io.WriteString(mac, last)
 	return mac.Sum(nil)
 }

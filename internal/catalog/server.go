@@ -25,6 +25,7 @@ type Server struct {
 	fetch   Fetcher
 	names   *namer
 	aliases []aliasEntry // by name
+	macs    sync.Pool    // of hash.Hash, for cursors
 
 	sources  [mcp.NumKinds][]*source     // by member
 	private  [mcp.NumKinds]atomic.Int32  // sources whose lists are not known to be public
