@@ -40,6 +40,9 @@ func plainProxy(upstream *url.URL) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 		BufferPool: &copyBuffers{},
+		// As in front of MCP servers: whether an answer is an event stream shows
+		// only when it comes, and an event that waits in a buffer is late.
+		FlushInterval: -1,
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 2048,
 			IdleConnTimeout:     time.Minute,
