@@ -41,9 +41,6 @@ func OpenStore(ctx context.Context, doc *config.Document, log *slog.Logger) (*St
 // Durable reports whether what is stored survives this process.
 func (s *Store) Durable() bool { return s.e.Durable() }
 
-// Health reports why the store cannot be used, or nil.
-func (s *Store) Health(ctx context.Context) error { return s.e.Health(ctx) }
-
 // Run sweeps expired records until ctx ends.
 func (s *Store) Run(ctx context.Context) error { return s.e.Run(ctx) }
 

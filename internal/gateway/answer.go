@@ -216,13 +216,13 @@ func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, 
 		status = http.StatusBadRequest
 	case x.Era == mcp.Modern && code == fault.ResourceNotFound:
 		return g.recode(x, s, whole, fault.InvalidParams)
-	case x.Era == mcp.Legacy && code == fault.InvalidParams && x.Method.Name == mcp.ResourcesRead && link.Era == mcp.Modern && has2(s.ErrorData.Of(whole), "uri"):
+	case x.Era == mcp.Legacy && code == fault.InvalidParams && x.Method.Name == mcp.ResourcesRead && link.Era == mcp.Modern && at(s.ErrorData.Of(whole), uriPath) != nil:
 		return g.recode(x, s, whole, fault.ResourceNotFound)
 	case x.Era == mcp.Modern && code == urlElicitation, x.Era == mcp.Legacy && code == urlElicitation && x.Revision < mcp.V20251125:
 		return fault.New(fault.InvalidAnswer, "upstream %q asks for an interaction at a URL, which cannot be passed on", m.key).
 			WithHint("use a client that upstream supports directly")
 	case x.Era == mcp.Legacy && code == fault.MissingCapability:
-		return g.lacking(x, m)
+		return failed(x, "upstream \""+m.key+"\" needs a capability that this client did not declare")
 	}
 	if !s.ID.Ok() || string(s.ID.Of(whole)) == "null" {
 		return x.Reply(status, []byte(`{"jsonrpc":"2.0","id":`), x.ID(), []byte(`,"error":`), s.Error.Of(whole), []byte(`}`))
@@ -251,10 +251,10 @@ func (g *Gateway) recode(x *north.Exchange, s *wire.Answer, whole []byte, code f
 	return e
 }
 
-// lacking tells a legacy client that its call needs what this client cannot do;
-// it has no code for that (checklist 6.3).
-func (g *Gateway) lacking(x *north.Exchange, m *member) error {
-	text := "upstream \"" + m.key + "\" needs a capability that this client did not declare"
+// failed ends a legacy client's call that cannot be completed, for which its era
+// has no code (checklist 6.3, 7.5): as a failed tool, or as an error where there
+// is no such thing.
+func failed(x *north.Exchange, text string) error {
 	if x.Method.Name != mcp.ToolsCall {
 		return fault.New(fault.Internal, "%s", text)
 	}
@@ -262,13 +262,4 @@ func (g *Gateway) lacking(x *north.Exchange, m *member) error {
 	return x.Result(append(result, `}]}`...))
 }
 
-func has2(obj []byte, name string) (yes bool) {
-	if len(obj) == 0 || obj[0] != '{' {
-		return false
-	}
-	err := wire.Members(obj, func(n, _ []byte) bool {
-		yes = yes || isName(n, name)
-		return true
-	})
-	return yes && err == nil
-}
+var uriPath = []string{"uri"}

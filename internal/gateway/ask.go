@@ -23,7 +23,7 @@ func (o *outbound) ask(ctx context.Context, s *wire.Answer) ([]byte, error) {
 		return nil, nil //nolint:nilerr // what cannot be read declares nothing
 	}
 	mode, _ := wire.String(at(s.Params.Of(s.Raw), modePath))
-	if !o.x.CanBeAsked(caps, method, mode) {
+	if !caps.CanBeAsked(method, mode) {
 		return nil, nil
 	}
 	response, err := o.x.Ask(ctx, s.Raw, s.ID)

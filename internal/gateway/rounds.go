@@ -101,7 +101,7 @@ func (o *outbound) askOne(ctx context.Context, caps mcp.ClientCaps, request []by
 	}
 	params := at(request, paramsPath)
 	mode, _ := wire.String(at(params, modePath))
-	if !o.x.CanBeAsked(caps, method, mode) {
+	if !caps.CanBeAsked(method, mode) {
 		return nil, nil
 	}
 	if method == "elicitation/create" && o.x.Revision < mcp.V20251125 {
@@ -150,13 +150,7 @@ func without(obj []byte, name string) []byte {
 	return wire.Splice(nil, raw, edits...)[1:]
 }
 
-// cannot ends a call whose question found no answer (checklist 7.5): as a failed
-// tool, or as an error where there is no such thing.
+// cannot ends a call whose question found no answer.
 func (o *outbound) cannot(what string) error {
-	text := "upstream \"" + o.t.Upstream + "\" needs " + what
-	if o.x.Method.Name != mcp.ToolsCall {
-		return fault.New(fault.Internal, "%s", text)
-	}
-	result := append([]byte(`{"isError":true,"content":[{"type":"text","text":`), wire.AppendString(nil, text)...)
-	return o.x.Result(append(result, `}]}`...))
+	return failed(o.x, "upstream \""+o.t.Upstream+"\" needs "+what)
 }

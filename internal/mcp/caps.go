@@ -84,6 +84,23 @@ func declared(obj []byte, name string, flag ClientCap) ClientCap {
 // Has reports whether all of want are declared.
 func (c ClientCaps) Has(want ClientCap) bool { return c.set&want == want }
 
+// CanBeAsked reports whether a client that declared c answers a server's request
+// of that method; mode is that of an elicitation, "" for a form (checklist 52).
+func (c ClientCaps) CanBeAsked(method, mode string) bool {
+	switch method {
+	case "sampling/createMessage":
+		return c.Has(CapSampling)
+	case "roots/list":
+		return c.Has(CapRoots)
+	case "elicitation/create":
+		if mode == "url" {
+			return c.Has(CapElicitationURL)
+		}
+		return c.Has(CapElicitationForm)
+	}
+	return false
+}
+
 // HasExtension reports whether the client declared that extension.
 func (c ClientCaps) HasExtension(id string) bool {
 	v := find(c.extensions, id)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -122,21 +121,4 @@ func (h *Handler) endCalls(session string) {
 			call.cancel()
 		}
 	}
-}
-
-// CanBeAsked reports whether the session's client declared that it answers
-// requests of a server with that method and these raw params.
-func (x *Exchange) CanBeAsked(caps mcp.ClientCaps, method string, mode string) bool {
-	switch method {
-	case "sampling/createMessage":
-		return caps.Has(mcp.CapSampling)
-	case "roots/list":
-		return caps.Has(mcp.CapRoots)
-	case "elicitation/create":
-		if mode == "url" {
-			return caps.Has(mcp.CapElicitationURL)
-		}
-		return caps.Has(mcp.CapElicitationForm)
-	}
-	return false
 }

@@ -1,6 +1,6 @@
-// Package relay is what flows back from upstreams to clients. In this version
-// that is progress and log messages of a call in flight, and the state of a
-// question that a modern upstream asks its caller.
+// Package relay is what flows back from upstreams to clients. In this version it
+// seals the state of a question that a modern upstream asks a modern client; what
+// flows back within a call is on the call's own way, in gateway and north.
 package relay
 
 import (

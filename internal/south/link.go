@@ -32,7 +32,6 @@ type Request struct {
 	Body    []byte  // owned by the caller; must not change until the answer is closed
 	Safe    bool    // a read, which may be repeated after a lost connection
 	Timeout time.Duration
-	Trace   string // traceparent header, or ""
 	Level   string // log level that a legacy session should have; "" leaves it
 	// OnEvent is called for every notification that arrives before the answer,
 	// in order, on the goroutine that called Send. The message is valid during
@@ -124,7 +123,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 }
 
 func (l *Link) exchange(a *Answer, r *Request) error {
-	h := head{params: r.Params, trace: r.Trace}
+	h := head{params: r.Params}
 	var live *wireSession
 	if l.session != nil {
 		if r.Level != "" {

@@ -39,7 +39,6 @@ const maxRedirects = 2
 type head struct {
 	method, name, version, session, lastEventID string
 	params                                      []Param
-	trace                                       string
 }
 
 // Param is one Mcp-Param header, ready for the wire.
@@ -59,7 +58,6 @@ func (h *head) fields(fs []field, verb string) []field {
 		{mcp.HeaderMethod, h.method},
 		{mcp.HeaderName, h.name},
 		{"Last-Event-Id", h.lastEventID},
-		{"Traceparent", h.trace},
 	} {
 		if f.value != "" {
 			fs = append(fs, f)
