@@ -112,6 +112,45 @@ func TestTheLastGoodListIsServedMarkedStale(t *testing.T) {
 	})
 }
 
+// Whatever wait its failures have earned it, a list is asked for at once when
+// the upstream is said to have changed; whoever asked meanwhile did not wait,
+// and an upstream that fails again is back at its wait.
+func TestAFailingListIsTriedAtOnceAfterAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		u := f.up("u", tools("a"))
+		f.up("v", tools("c"))
+		f.set(func() { u.err = fault.New(fault.UpstreamUnavailable, "down") })
+		s := serve(t, f, nil)
+		list(t, s, mcp.Tools)
+		for range 40 { // to the longest wait
+			time.Sleep(time.Second)
+			list(t, s, mcp.Tools)
+		}
+		for before := f.count("u", mcp.Tools); f.count("u", mcp.Tools) == before; {
+			time.Sleep(50 * time.Millisecond)
+		} // just tried
+
+		tries := f.count("u", mcp.Tools)
+		s.Invalidate("u", mcp.Tools, true)
+		for range 10 {
+			list(t, s, mcp.Tools)
+			synctest.Wait()
+		}
+		if got := f.count("u", mcp.Tools) - tries; got != 1 {
+			t.Errorf("%d tries after one change", got)
+		}
+
+		f.set(func() { u.err = nil })
+		s.Invalidate("u", mcp.Tools, true)
+		list(t, s, mcp.Tools)
+		synctest.Wait()
+		if l := list(t, s, mcp.Tools); l.Count != 2 || len(l.Missing) != 0 {
+			t.Errorf("%d items, missing %+v", l.Count, l.Missing)
+		}
+	})
+}
+
 func TestRetriesEndAMinuteAfterTheLastRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -58,7 +58,8 @@ type feed struct {
 	asked    time.Time // when somebody last wanted it
 	askedBy  Scope
 	flight   *flight
-	failures int // in a row
+	failures int    // in a row
+	missed   uint64 // what seq the last failure was to bring
 	why      string
 	refused  bool // the last failure says that the upstream cannot be reached
 	retrying bool // a goroutine of Server.retry has it
@@ -130,6 +131,9 @@ func (s *Server) ensureFeed(ctx context.Context, fd *feed, scope Scope, w want) 
 		// waits for a retry.
 		if fd.freshLocked(now, w) && (fl == nil || w != wantNow || fd.failures > 0) {
 			if fd.failures > 0 {
+				if fl == nil && fd.missed != fd.src.dirty.Load() {
+					s.flyLocked(fd, scope, now) // it changed since, maybe for the better
+				}
 				s.retryLocked(fd)
 			}
 			fd.mu.Unlock()
@@ -160,6 +164,7 @@ func (s *Server) adoptDownLocked(fd *feed, now time.Time) {
 	}
 	if down := fd.src.down.Load(); down != nil && now.Before(down.until) {
 		fd.tried, fd.failures, fd.why, fd.refused = now, 1, down.why, down.refused
+		fd.missed = fd.src.dirty.Load()
 	}
 }
 
@@ -273,7 +278,7 @@ func (s *Server) failed(fd *feed, fl *flight, part *snapshot, err error) {
 	target.mu.Lock()
 	target.failures++
 	first := target.failures == 1
-	target.tried, target.why = now, why
+	target.tried, target.why, target.missed = now, why, fl.seq
 	target.refused = code == fault.UpstreamUnavailable
 	kept := part != nil && !target.gone && (target.snap == nil || target.snap.short != "")
 	old := target.snap

@@ -175,9 +175,12 @@ func TestRunClosesTheBreakerOfAnUpstreamThatIsBack(t *testing.T) {
 	if u.State().Breaker != "open" {
 		t.Error("the breaker closed while the upstream was down")
 	}
+	var changes atomic.Int32
+	u.OnChange(func() { changes.Add(1) })
 	f.down.Store(false)
 	back := time.Now()
 	settle(t, "a closed breaker", func() bool { return u.State().Breaker == "closed" })
+	settle(t, "word of its return", func() bool { return changes.Load() == 1 })
 	if took := time.Since(back); took > 5*time.Second {
 		t.Errorf("recovered after %v", took)
 	}

@@ -80,8 +80,11 @@ func (u *Upstream) probe(ctx context.Context) error {
 }
 
 func (u *Upstream) found(i *Info) {
+	back := u.breaker.state() != "closed"
 	u.breaker.reset()
-	u.setInfo(i)
+	if u.setInfo(i); back {
+		u.changed()
+	}
 }
 
 // forgetEra makes the next caller probe again: what was known no longer holds.

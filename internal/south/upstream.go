@@ -112,7 +112,7 @@ func (u *Upstream) Key() string { return u.o.Key }
 func (u *Upstream) Info() *Info { return u.info.Load() }
 
 // OnChange sets a function that is called after what is known of the upstream
-// changed, and after a child was started again. It must not block, and takes the
+// changed, and after it came back: a child started again, a breaker closed by a probe. It must not block, and takes the
 // place of the one set before.
 func (u *Upstream) OnChange(f func()) { u.onChange.Store(&f) }
 
