@@ -26,3 +26,22 @@ func (k Kind) Method() string {
 func (k Kind) ID() string {
 	return [...]string{"name", "name", "uri", "uriTemplate"}[k]
 }
+
+// Changed is the notification that a list of the kind has changed. Templates
+// share that of resources.
+func (k Kind) Changed() string {
+	return [...]string{
+		"notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/list_changed",
+	}[k]
+}
+
+// ParseChanged returns the kind that a list_changed notification is about.
+func ParseChanged(method string) (Kind, bool) {
+	for k := range Templates {
+		if k.Changed() == method {
+			return k, true
+		}
+	}
+	return 0, false
+}

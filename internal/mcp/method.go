@@ -15,10 +15,16 @@ const (
 	ResourcesRead      = "resources/read"
 	Complete           = "completion/complete"
 	SetLevel           = "logging/setLevel"
+	Listen             = "subscriptions/listen"
+	Subscribe          = "resources/subscribe"
+	Unsubscribe        = "resources/unsubscribe"
 	Cancelled          = "notifications/cancelled"
 	Progress           = "notifications/progress"
 	LogMessage         = "notifications/message"
 	RootsListChanged   = "notifications/roots/list_changed"
+	Acknowledged       = "notifications/subscriptions/acknowledged"
+	ResourceUpdated    = "notifications/resources/updated"
+	ElicitationDone    = "notifications/elicitation/complete"
 )
 
 // NameSource says which parameter the Mcp-Name header repeats.
@@ -41,6 +47,7 @@ type Method struct {
 	List   bool // one of the four list methods; Kind says which
 	Kind   Kind
 	Safe   bool // a read: repeating it has no effect (checklist T24)
+	Stream bool // it is open for as long as the client likes, and has no deadline
 }
 
 var methods = map[string]*Method{}

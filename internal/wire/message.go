@@ -35,6 +35,7 @@ type Message struct {
 	ProtocolVersion, Capabilities, ClientInfo           Span
 	RequestID, Reason                                   Span // of notifications/cancelled
 	ProgressTokenParam                                  Span // of notifications/progress
+	Notifications                                       Span // of subscriptions/listen
 	Ref, RefType, RefName, RefURI                       Span // params.ref and its members (completion)
 	MetaVersion, MetaCaps, MetaClientInfo, MetaLogLevel Span // params._meta: what a modern request declares
 	MetaServerInfo, MetaSubscription, ProgressToken     Span // params._meta
@@ -77,6 +78,8 @@ func (m *Message) param(name []byte) *Span {
 		return &m.RequestID
 	case "reason":
 		return &m.Reason
+	case "notifications":
+		return &m.Notifications
 	case "ref":
 		return &m.Ref
 	case "progressToken":
