@@ -41,6 +41,11 @@ type Request struct {
 	// client. It returns the response for the upstream, or nil for the answer of a
 	// client that cannot. The call's clock stands still meanwhile.
 	OnRequest func(ctx context.Context, s *wire.Answer) ([]byte, error)
+	// OnBreak is called, likewise, when a legacy upstream ended the stream of the
+	// call and it is going to be taken up after its last event, before the wait
+	// that the upstream asked for, or that is usual (checklist 134). Nil: nobody
+	// needs to know.
+	OnBreak func(retry time.Duration)
 }
 
 // Link returns the way to the upstream for key. It waits for the first probe,

@@ -88,6 +88,28 @@ func TestAnEventThatBrokeOffIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// Whoever passes the stream on may close its own in the same way.
+func TestABreakIsToldBeforeItIsWaitedFor(t *testing.T) { // checklist 134
+	s := broken(t, "id: e1\nretry: 120\ndata:\n\n", func(w http.ResponseWriter, _ *http.Request, id string) {
+		stream(w)("id: e2\ndata: " + strings.ReplaceAll(okResult, "$ID", id) + "\n\n")
+	})
+	l := link(t, reach(t, s.url), SessionKey{})
+	r := toolsCall(l)
+	var told []time.Duration
+	r.OnBreak = func(retry time.Duration) {
+		told = append(told, retry)
+		if n := len(s.got(http.MethodGet)); n != 0 {
+			t.Errorf("told after %d GET", n)
+		}
+	}
+	if _, err := send(t, l, r); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]time.Duration{120 * time.Millisecond}, told); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestAStreamThatCannotBeTakenUpIsLost(t *testing.T) {
 	const first = "id: e1\nretry: 10\ndata:\n\n"
 	for what, again := range map[string]func(http.ResponseWriter, *http.Request, string){

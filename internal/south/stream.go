@@ -46,7 +46,7 @@ func (a *Answer) readEvents(l *Link, r *Request, resp *hopResponse, h *head) err
 				return a.u.transportFault(a.ctx, unexpected(err), true)
 			}
 			resumes++
-			body, rerr := a.resume(h, v)
+			body, rerr := a.resume(r, h, v)
 			if rerr != nil {
 				return rerr
 			}
@@ -67,10 +67,13 @@ func unexpected(err error) error {
 
 // resume waits as long as the upstream asked and opens the stream again after
 // the last event.
-func (a *Answer) resume(h *head, v *events) (io.ReadCloser, error) {
+func (a *Answer) resume(r *Request, h *head, v *events) (io.ReadCloser, error) {
 	wait := v.retry
 	if wait <= 0 {
 		wait = time.Second
+	}
+	if r.OnBreak != nil {
+		r.OnBreak(wait)
 	}
 	select {
 	case <-time.After(wait):
