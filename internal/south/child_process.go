@@ -53,6 +53,7 @@ type process struct {
 	line           []byte        // the line being written; owned by the token's holder
 	replies        chan []byte   // answers to the child's own requests
 	noise          *noise        // what it says that is no message
+	resources      *subscriptions
 
 	// mu guards what follows; never held across I/O.
 	mu      sync.Mutex
@@ -75,7 +76,7 @@ func newProcess(c *child) (_ *process, err error) {
 	p := &process{
 		child: c, u: c.u, started: time.Now(),
 		writing: make(chan struct{}, 1), replies: make(chan []byte, 16), level: make(chan struct{}, 1),
-		waiting: map[string]*waiting{}, noise: newNoise(c.u),
+		waiting: map[string]*waiting{}, noise: newNoise(c.u), resources: newSubscriptions(),
 		halt: make(chan struct{}), eof: make(chan struct{}), logged: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.link = Link{Upstream: c.u, process: p}

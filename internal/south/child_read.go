@@ -93,6 +93,10 @@ func (p *process) response(s *wire.Answer, owned bool) {
 		p.u.o.Log.Debug("response to no request dropped", "upstream", p.u.o.Key)
 		return
 	}
+	if w.standing != nil {
+		w.standing.heard(s)
+		return
+	}
 	a := arrival{scan: *s, answer: true}
 	switch {
 	case owned:
@@ -122,7 +126,7 @@ func (p *process) request(s *wire.Answer) {
 
 // notification gives progress to the request of its token, and a log message to
 // the one request in flight: with several it belongs to none of them
-// (checklist 62, T32).
+// (checklist 62, T32). What belongs to no request is for those who listen.
 func (p *process) notification(s *wire.Answer) {
 	method, err := wire.String(s.Method.Of(s.Raw))
 	if err != nil {
@@ -137,7 +141,10 @@ func (p *process) notification(s *wire.Answer) {
 			w = nil
 		}
 	}
-	if w == nil {
+	if w == nil || w.standing != nil {
+		if method != mcp.Progress {
+			p.overheard(s, method)
+		}
 		return
 	}
 	if len(s.Raw) > window {

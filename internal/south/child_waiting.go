@@ -18,13 +18,15 @@ const (
 
 // waiting is one request that a child has not answered.
 type waiting struct {
-	id     string // raw JSON
-	events bool   // its caller takes log messages
-	in     chan arrival
+	id     string        // raw JSON
+	events bool          // its caller takes log messages
+	in     chan arrival  // nil for a standing one
 	left   chan struct{} // closed when the caller is gone
 	cut    chan struct{} // closed when nothing more will come
 	once   sync.Once
 	err    error // why; read after cut
+
+	standing standing // hears what comes for it; nil for a call
 }
 
 // arrival is one message for a request: an event, or the answer, which is last.
@@ -39,6 +41,9 @@ func (w *waiting) fail(why error) {
 	w.once.Do(func() {
 		w.err = why
 		close(w.cut)
+		if w.standing != nil {
+			w.standing.over(why)
+		}
 	})
 }
 
@@ -66,10 +71,13 @@ func (w *waiting) next(ctx context.Context) (arrival, error) {
 
 // expect registers a request before it is sent, so that nothing can overtake it.
 func (p *process) expect(id []byte, events bool) (*waiting, error) {
-	w := &waiting{
+	return p.enter(&waiting{
 		id: string(id), events: events,
 		in: make(chan arrival, eventsHeld), left: make(chan struct{}), cut: make(chan struct{}),
-	}
+	})
+}
+
+func (p *process) enter(w *waiting) (*waiting, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lost != nil {
@@ -109,16 +117,20 @@ func (p *process) answered(id []byte) *waiting {
 }
 
 // only returns the one request in flight, or nil when there is none or several.
-func (p *process) only() *waiting {
+// One that stands is none of them.
+func (p *process) only() (one *waiting) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.waiting) != 1 {
-		return nil
-	}
 	for _, w := range p.waiting {
-		return w
+		switch {
+		case w.standing != nil:
+		case one != nil:
+			return nil
+		default:
+			one = w
+		}
 	}
-	return nil
+	return one
 }
 
 // all returns the requests in flight.

@@ -118,7 +118,7 @@ func (u *Upstream) touch(ctx context.Context, since time.Time) {
 	var used []SessionKey
 	u.sessions.mu.RLock()
 	for k, s := range u.sessions.byKey {
-		if s.lastUsed.Load() >= since.UnixNano() {
+		if s.lastUsed.Load() >= since.UnixNano() || s.watched.Load() > 0 {
 			used = append(used, k)
 		}
 	}

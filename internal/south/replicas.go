@@ -288,6 +288,7 @@ func (r *Replicas) watch(i int, u *Upstream) {
 			} else {
 				u.o.Log.Info("replica is back in turn", "upstream", u.Key(), "url", u.endpoint.Load().Redacted())
 			}
+			u.watchers.news()
 		}
 	}
 }

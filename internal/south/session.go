@@ -40,12 +40,20 @@ type session struct {
 	link     Link
 	live     atomic.Pointer[wireSession]
 	lastUsed atomic.Int64 // Unix nanoseconds
+	watched  atomic.Int32 // watches that follow its stream, for which it is in use
 
 	ready chan struct{} // closed when the first handshake ended
 	err   error         // of that handshake; read after ready
 
 	mu    sync.Mutex // serializes healing and level changes
 	level string     // guarded by mu: the level set on live
+
+	// resources are those that watches subscribed to on one wire session.
+	resources struct {
+		sync.Mutex // guards what follows
+		of         *wireSession
+		at         *subscriptions
+	}
 }
 
 // wireSession is one handshake's outcome. It is immutable.
@@ -64,6 +72,16 @@ func (w *wireSession) version() string {
 }
 
 func (s *session) current() *wireSession { return s.live.Load() }
+
+// subscriptions are those of a wire session. A new one has none.
+func (s *session) subscriptions(live *wireSession) *subscriptions {
+	s.resources.Lock()
+	defer s.resources.Unlock()
+	if s.resources.of != live {
+		s.resources.of, s.resources.at = live, newSubscriptions()
+	}
+	return s.resources.at
+}
 
 // session returns the session of a key, made on first use. Concurrent callers
 // share one handshake.
@@ -191,6 +209,7 @@ func (s *session) heal(ctx context.Context, old *wireSession) (*wireSession, err
 	w = s.u.remember(ctx, s.key, w, old.generation)
 	s.live.Store(w)
 	s.u.o.Log.Info("session made anew after the upstream forgot it", "upstream", s.u.o.Key)
+	s.u.watchers.news()
 	return w, nil
 }
 
@@ -304,6 +323,9 @@ func (u *Upstream) sweep(now time.Time) {
 	var idle []SessionKey
 	u.sessions.mu.Lock()
 	for k, s := range u.sessions.byKey {
+		if s.watched.Load() > 0 {
+			s.lastUsed.Store(now.UnixNano())
+		}
 		if s.lastUsed.Load() >= limit {
 			continue
 		}

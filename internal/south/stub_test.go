@@ -284,3 +284,8 @@ func drop() { panic(http.ErrAbortHandler) }
 var ignoreEvents = func(*wire.Answer) error { return nil }
 
 func itoa(n int) string { return fmt.Sprint(n) }
+
+// logTo has an upstream log into a buffer.
+func logTo(b *logBuffer) func(*Options) {
+	return func(o *Options) { o.Log = slog.New(slog.NewTextHandler(b, nil)) }
+}

@@ -78,6 +78,7 @@ type Upstream struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	onChange atomic.Pointer[func()]
+	watchers watchers
 }
 
 type failure struct {
@@ -120,6 +121,7 @@ func (u *Upstream) changed() {
 	if f := u.onChange.Load(); f != nil {
 		(*f)()
 	}
+	u.watchers.news()
 }
 
 // State is a snapshot for operators.
@@ -237,13 +239,15 @@ func (u *Upstream) settleErrands(ctx context.Context) {
 // are kept: the upstream is not in the configuration any more, or is another one
 // under the same key, so that nobody will look for them.
 func (u *Upstream) Abandon(ctx context.Context) {
+	u.watchers.end() // or they would open their sessions again
 	u.settleErrands(ctx)
 	u.endSessions(ctx, func(SessionKey) bool { return true })
 }
 
-// Close ends every session and connection. Calls in flight are not waited for;
-// their owner drains them first.
+// Close ends every watch, session and connection. Calls in flight are not waited
+// for; their owner drains them first.
 func (u *Upstream) Close(ctx context.Context) {
+	u.watchers.end()
 	u.settleErrands(ctx)
 	if u.o.Keep == nil {
 		u.endSessions(ctx, func(SessionKey) bool { return true })
