@@ -92,7 +92,10 @@ func (u *Upstream) session(ctx context.Context, key SessionKey) (*session, error
 	if s == nil {
 		var mine bool
 		if s, mine = u.claim(key); mine {
-			u.establish(ctx, key, s)
+			first := func() { u.establish(context.WithoutCancel(ctx), key, s) }
+			if !u.background(first) {
+				first() // it is being closed, and says so
+			}
 		}
 	}
 	select {
@@ -121,7 +124,7 @@ func (u *Upstream) claim(key SessionKey) (s *session, mine bool) {
 }
 
 // establish makes the first handshake of a session. It outlives the caller
-// that asked, for others may be waiting for it.
+// that asked, for others may be waiting for it, and ends with the upstream.
 func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 	defer close(s.ready)
 	if err := u.ctx.Err(); err != nil {
@@ -139,8 +142,9 @@ func (u *Upstream) establish(ctx context.Context, key SessionKey, s *session) {
 		w = u.spare.Swap(nil) // the probe declared nothing, either
 	}
 	if w == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.o.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, u.o.Timeout)
 		defer cancel()
+		defer context.AfterFunc(u.ctx, cancel)()
 		done, err := u.breaker.allow()
 		if err != nil {
 			u.wake()

@@ -206,13 +206,15 @@ func (u *Upstream) release() {
 }
 
 // background runs a short errand in a goroutine that Close lets come to its end;
-// after Close, not at all.
-func (u *Upstream) background(f func()) {
+// after Close, not at all, and it reports false.
+func (u *Upstream) background(f func()) bool {
 	u.probing.Lock()
 	defer u.probing.Unlock()
-	if u.ctx.Err() == nil {
-		u.errands.Go(f)
+	if u.ctx.Err() != nil {
+		return false
 	}
+	u.errands.Go(f)
+	return true
 }
 
 // settleTime bounds how long the end of sessions waits for errands.
