@@ -41,6 +41,8 @@ type testServer struct {
 	mu        sync.Mutex // guards what follows
 	cancelled []string
 	answers   []string // to requests of its own
+	asked     []string // for what it is to tell of, in order
+	listen    string   // raw id of the last subscriptions/listen
 }
 
 func newTestServer(modes string) *testServer { return &testServer{modes: strings.Split(modes, ",")} }
@@ -55,6 +57,8 @@ type testMessage struct {
 		Arguments map[string]any  `json:"arguments"`
 		RequestID json.RawMessage `json:"requestId"`
 		Level     string          `json:"level"`
+		URI       string          `json:"uri"`
+		Filter    json.RawMessage `json:"notifications"`
 		Meta      struct {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
@@ -65,6 +69,23 @@ func (s *testServer) say(format string, args ...any) {
 	s.out.Lock()
 	defer s.out.Unlock()
 	fmt.Fprintf(os.Stdout, format+"\n", args...)
+}
+
+// caps are its capabilities; in mode "tells" it tells of everything.
+func (s *testServer) caps() string {
+	if s.is("tells") {
+		return tells
+	}
+	if s.is("legacy") || s.is("exits") || s.is("silent") {
+		return `{"tools":{},"logging":{}}`
+	}
+	return `{"tools":{}}`
+}
+
+func (s *testServer) wasAsked(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, what)
 }
 
 func (s *testServer) run() {
@@ -123,7 +144,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 			if s.is("late") {
 				time.Sleep(700 * time.Millisecond)
 			}
-			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`, m.ID)
+			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":%s,"ttlMs":0,"cacheScope":"private"}}`, m.ID, s.caps())
 		}
 	case "initialize":
 		switch {
@@ -133,7 +154,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 			if s.is("oldest") {
 				rev = "2025-03-26"
 			}
-			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"%s","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"t","version":"1"}}}`, m.ID, rev)
+			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"%s","capabilities":%s,"serverInfo":{"name":"t","version":"1"}}}`, m.ID, rev, s.caps())
 			if s.is("pings") {
 				s.say(`{"jsonrpc":"2.0","id":"s1","method":"ping"}`)
 				s.say(`{"jsonrpc":"2.0","id":"s2","method":"roots/list"}`)
@@ -145,6 +166,19 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		if s.is("hangs") {
 			return
 		}
+		s.say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+	case "subscriptions/listen":
+		s.mu.Lock()
+		s.listen = string(m.ID)
+		s.mu.Unlock()
+		s.wasAsked("listen " + string(m.Params.Filter))
+		if s.is("deaf") {
+			s.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, m.ID)
+			return
+		}
+		s.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`, m.ID, m.Params.Filter)
+	case "resources/subscribe", "resources/unsubscribe":
+		s.wasAsked(strings.TrimPrefix(m.Method, "resources/") + " " + m.Params.URI)
 		s.say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
 	case "notifications/cancelled":
 		s.mu.Lock()
@@ -226,6 +260,24 @@ func (s *testServer) call(m *testMessage) {
 		s.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"working"}}`)
 		time.Sleep(50 * time.Millisecond)
 		s.text(m, "logged")
+	case "say": // a line of its own, before the answer
+		s.mu.Lock()
+		line := strings.ReplaceAll(fmt.Sprint(m.Params.Arguments["line"]), "$LISTEN", s.listen)
+		s.mu.Unlock()
+		s.say("%s", line)
+		s.text(m, "said")
+	case "say-later": // after the answer, when nothing is in flight
+		s.text(m, "will say")
+		time.Sleep(50 * time.Millisecond)
+		s.say("%v", m.Params.Arguments["line"])
+	case "asked":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.text(m, strings.Join(s.asked, "\n"))
+	case "listen-id":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.text(m, s.listen)
 	case "cancelled":
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -10,4 +10,7 @@
 //
 // A child's one output is read by a goroutine of its own, which hands each
 // message to the call that it is for; the files named child_ hold all of that.
+//
+// A Watch hears what an upstream says without being asked (DESIGN section 8);
+// the files named watch_ hold all of that.
 package south

@@ -392,6 +392,60 @@ func TestCancelEndsTheExchangeAtEveryStage(t *testing.T) {
 	}
 }
 
+// A stream of notifications says nothing for hours, and ends at once when nobody
+// wants it any more.
+func TestAStreamMayBeIdleAndEndsWithItsContext(t *testing.T) {
+	for _, verb := range []string{http.MethodGet, http.MethodPost} {
+		bothHops(t, func(t *testing.T, h hop) {
+			say, gone := make(chan string), make(chan struct{})
+			u, _, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				defer close(gone)
+				_, _ = io.Copy(io.Discard, r.Body)
+				write := stream(w)
+				for {
+					select {
+					case s := <-say:
+						write(s)
+					case <-r.Context().Done():
+						return
+					}
+				}
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r := &hopRequest{verb: verb, url: u}
+			if verb == http.MethodPost {
+				r.body = []byte("{}")
+			}
+			resp, err := h.do(ctx, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.body.Close() }()
+			b := make([]byte, 64)
+			for range 2 {
+				time.AfterFunc(1200*time.Millisecond, func() { say <- "x" })
+				if n, err := resp.body.Read(b); n != 1 || err != nil {
+					t.Fatalf("%d bytes, %v", n, err)
+				}
+			}
+			time.AfterFunc(50*time.Millisecond, cancel)
+			began := time.Now()
+			if _, err := resp.body.Read(b); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			select {
+			case <-gone:
+			case <-time.After(2 * time.Second):
+				t.Error("the upstream does not see the end")
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("ended after %v", took)
+			}
+		})
+	}
+}
+
 func TestCancelEndsADial(t *testing.T) {
 	for name, make := range hopKinds {
 		t.Run(name, func(t *testing.T) {

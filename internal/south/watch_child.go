@@ -38,7 +38,7 @@ func (p *process) overheard(s *wire.Answer, method string) {
 		}
 		return
 	}
-	all, calls := p.standing()
+	all, calls := p.listeners()
 	if calls && method == mcp.LogMessage {
 		return // it may be about one of them
 	}
@@ -47,8 +47,8 @@ func (p *process) overheard(s *wire.Answer, method string) {
 	}
 }
 
-// standing returns those who listen, and whether any call is in flight.
-func (p *process) standing() (all []standing, calls bool) {
+// listeners returns those who listen, and whether any call is in flight.
+func (p *process) listeners() (all []standing, calls bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.waiting {

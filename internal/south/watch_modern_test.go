@@ -327,3 +327,23 @@ func TestAnUpstreamThatIsDownIsTriedAgainAndHeardAtOnceWhenItIsBack(t *testing.T
 		t.Errorf("%d and %d lines: %s", a, b, log)
 	}
 }
+
+func TestAnUpstreamThatComesLateIsHeardWithoutAReopening(t *testing.T) {
+	leakless(t)
+	s, h := listener(t, tells, agreeing)
+	inner := s.on
+	var up atomic.Bool
+	s.on = func(w http.ResponseWriter, r *http.Request, a arrived) bool {
+		if !up.Load() {
+			drop()
+		}
+		return inner(w, r, a)
+	}
+	w, n := watching(t, reach(t, s.url))
+	w.Want(mcp.Filter{Tools: true})
+	n.await(t, "honoured {}")
+	up.Store(true)
+	n.await(t, "honoured {}", `honoured {"toolsListChanged":true}`)
+	h.stream(t, 1).event(changed(mcp.Tools))
+	n.await(t, "honoured {}", `honoured {"toolsListChanged":true}`, "changed tools")
+}

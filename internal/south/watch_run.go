@@ -56,6 +56,7 @@ func (w *Watch) run() {
 	defer close(w.done)
 	defer w.leave(w.each)
 	defer w.letGo()
+	moves := 0
 	for w.ctx.Err() == nil {
 		want, turn := w.wanted()
 		if want.Empty() {
@@ -71,10 +72,12 @@ func (w *Watch) run() {
 		out := outcome{err: err}
 		if err == nil {
 			out = w.attend(l)
-			if out.how == wayLost && !out.opened && w.among != nil && fault.From(out.err).Code == fault.UpstreamUnavailable {
-				w.among.Unreached(l, w.key)
+			if w.unreached(l, out) && moves+1 < len(w.each) {
+				moves++
+				continue // another replica may be there
 			}
 		}
+		moves = 0
 		if w.ctx.Err() == nil && out.how != wayOver {
 			w.after(out, began, news)
 		}
@@ -87,6 +90,20 @@ func (w *Watch) link() (*Link, error) {
 		return w.among.Link(w.ctx, w.key)
 	}
 	return w.at.Link(w.ctx, w.key)
+}
+
+// unreached takes a replica out of turn that could not be asked for a stream.
+func (w *Watch) unreached(l *Link, out outcome) bool {
+	if w.among == nil || out.how != wayLost || out.opened || w.ctx.Err() != nil {
+		return false
+	}
+	switch fault.From(out.err).Code {
+	case fault.UpstreamUnavailable, fault.ConnectionLost:
+		w.missed(out.err, false)
+		w.among.Unreached(l, w.key)
+		return true
+	}
+	return false
 }
 
 // attend watches over one way until it is lost, or something else is to be done.
