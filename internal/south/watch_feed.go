@@ -16,33 +16,38 @@ import (
 var (
 	errNoStream   = errors.New("the answer is no event stream")
 	errEventLarge = fmt.Errorf("an event is larger than %d bytes", window)
-	errNotClosed  = errors.New("the upstream fails and is not called for now")
 )
 
 // knock sends the request that opens a stream. Faults count like those of calls;
 // that the upstream keeps silent, or that nobody waits for it any more, does not,
 // and neither does anything that becomes of the stream (go-sdk#633). While calls
-// are held back it knocks at nothing.
+// are held back it knocks at nothing; when one may try again, it may be that one,
+// for there may be no calls.
 func (u *Upstream) knock(ctx context.Context, verb string, body []byte, h *head) (*hopResponse, error) {
-	if u.breaker.state() != "closed" {
-		u.wake()
-		return nil, u.refusing(errNotClosed)
+	var verdict func(error) // owed to the breaker in any case
+	if state := u.breaker.state(); state != "closed" {
+		var err error
+		if verdict, err = u.breaker.allow(); err != nil {
+			u.wake()
+			return nil, u.refusing(err)
+		}
 	}
 	resp, err := u.message(ctx, verb, body, h)
 	failed := transportOnly(err)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil && verdict == nil:
 		failed = nil
 	case err == nil && unavailable(resp.status):
 		failed = errBadGateway
 	}
-	if failed != nil {
-		if done, err := u.breaker.allow(); err == nil {
-			done(failed)
-		}
-		if u.breaker.open() {
-			u.wake()
-		}
+	if failed != nil && verdict == nil {
+		verdict, _ = u.breaker.allow() // nil: it is open already
+	}
+	if verdict != nil {
+		verdict(failed)
+	}
+	if failed != nil && u.breaker.open() {
+		u.wake()
 	}
 	return resp, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
 // streaming is a legacy upstream that holds the GET streams of its sessions open.
@@ -357,6 +358,23 @@ func TestALegacyStreamIsOpenedAgainAfterItsLastEvent(t *testing.T) { // checklis
 	n.await(t, onTools, "changed tools", onTools, "reopened")
 }
 
+// Or the upstream would send it for ever.
+func TestAnEventThatIsTooLargeIsNotAskedForAgain(t *testing.T) {
+	s, h := streaming(t)
+	w, n := watching(t, reach(t, s.url))
+	w.Want(mcp.Filter{Tools: true})
+	n.await(t, onTools)
+	up := h.stream(t, 1)
+	up.write("id: e1\n")
+	up.event(changed(mcp.Tools))
+	up.write("id: e2\n")
+	up.event(`{"jsonrpc":"2.0","method":"notifications/message","params":"` + strings.Repeat("p", window) + `"}`)
+	if id := h.stream(t, 2).header.Get("Last-Event-Id"); id != "" {
+		t.Errorf("opened after %q", id)
+	}
+	n.await(t, onTools, "changed tools", onTools, "reopened")
+}
+
 func TestAStreamThatFailsIsTriedAgain(t *testing.T) { // go-sdk#1175
 	leakless(t)
 	s, h := streaming(t)
@@ -475,6 +493,14 @@ func TestNothingIsToldAfterClose(t *testing.T) {
 		<-stop
 		if now := len(n.got()); now != k {
 			t.Fatalf("%d calls after Close", now-k)
+		}
+		var late wire.Answer // a child's reader may have it in hand
+		if err := wire.Scan([]byte(changed(mcp.Tools)), &late); err != nil {
+			t.Fatal(err)
+		}
+		w.notice(&late, true)
+		if now := len(n.got()); now != k {
+			t.Fatal("a message in hand was told after Close")
 		}
 		w.Want(allLists) // has no effect
 		w.Close()

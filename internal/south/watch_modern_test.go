@@ -347,3 +347,31 @@ func TestAnUpstreamThatComesLateIsHeardWithoutAReopening(t *testing.T) {
 	h.stream(t, 1).event(changed(mcp.Tools))
 	n.await(t, "honoured {}", `honoured {"toolsListChanged":true}`, "changed tools")
 }
+
+// A breaker that was open for its time lets one request try, and nobody calls.
+func TestAStreamMayBeTheOneThatTriesAgain(t *testing.T) {
+	leakless(t)
+	s, h := listener(t, tells, agreeing)
+	inner := s.on
+	var down atomic.Bool
+	s.on = func(w http.ResponseWriter, r *http.Request, a arrived) bool {
+		if down.Load() {
+			drop()
+		}
+		return inner(w, r, a)
+	}
+	u := reach(t, s.url, func(o *Options) { o.Failures, o.OpenFor = 1, 150*time.Millisecond })
+	w, n := watching(t, u)
+	w.Want(mcp.Filter{Tools: true})
+	const on = `honoured {"toolsListChanged":true}`
+	n.await(t, on)
+	down.Store(true)
+	h.stream(t, 1).end()
+	settle(t, "an open breaker", func() bool { return u.breaker.state() == "open" })
+	settle(t, "one that lets one try", func() bool { return u.breaker.state() == "half-open" })
+	down.Store(false)
+	n.await(t, on, "honoured {}", on, "reopened")
+	if st := u.breaker.state(); st != "closed" {
+		t.Errorf("breaker %s", st)
+	}
+}
