@@ -17,6 +17,9 @@ type Session struct {
 	Capabilities []byte // raw JSON of the client's declaration
 	ClientInfo   []byte // raw JSON, or nil
 	LogLevel     string // "" until the client sets one
+	// Subscriptions are the resources that the client subscribed to, by the URIs
+	// that it knows them by, in the order of subscription.
+	Subscriptions []string
 	Generation   uint64 // grows with every Update
 	Created      time.Time
 }

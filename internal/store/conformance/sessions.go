@@ -148,8 +148,9 @@ func updatesByGeneration(t *testing.T, s *sessions) {
 	first := found(t, r, "a")
 	next := *first
 	next.LogLevel = "info"
+	next.Subscriptions = []string{"file:///b", "a\n\"ü"}
 	stored, err := r.Update(t.Context(), &next)
-	if err != nil || stored.LogLevel != "info" || stored.Generation <= first.Generation {
+	if err != nil || stored.LogLevel != "info" || len(stored.Subscriptions) != 2 || stored.Generation <= first.Generation {
 		t.Fatalf("update: %+v, %v", stored, err)
 	}
 	if d := cmp.Diff(stored, found(t, r, "a")); d != "" {
@@ -163,8 +164,14 @@ func updatesByGeneration(t *testing.T, s *sessions) {
 	if _, err := r.Update(t.Context(), &late); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("update of an old generation: %v", err)
 	}
-	if got := found(t, r, "a"); got.LogLevel != "info" {
+	got := found(t, r, "a")
+	if got.LogLevel != "info" {
 		t.Errorf("the late update won: %+v", got)
+	}
+	last := *got
+	last.Subscriptions = nil
+	if stored, err = r.Update(t.Context(), &last); err != nil || stored.Subscriptions != nil {
+		t.Errorf("update to no subscriptions: %+v, %v", stored, err)
 	}
 	if _, err := r.Update(t.Context(), record("none", 1)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("update of nothing: %v", err)

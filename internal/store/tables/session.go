@@ -2,7 +2,9 @@ package tables
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -68,7 +70,7 @@ func NewSessions(db DB, instance string, b SessionBounds, now func() time.Time) 
 	return s
 }
 
-const sessionColumns = `id, server, principal, revision, capabilities, client_info, log_level, generation, created`
+const sessionColumns = `id, server, principal, revision, capabilities, client_info, log_level, generation, created, subscriptions`
 
 // sessionRow is a row as it is read.
 type sessionRow struct {
@@ -81,10 +83,10 @@ func scanSession(r Scanner) (sessionRow, error) {
 	var row sessionRow
 	var s store.Session
 	var principal []byte
-	var revision string
+	var revision, subscriptions string
 	var generation, created int64
 	err := r.Scan(&s.ID, &s.Server, &principal, &revision, &s.Capabilities, &s.ClientInfo, &s.LogLevel, &generation, &created,
-		&row.lastUsed, &row.instance)
+		&subscriptions, &row.lastUsed, &row.instance)
 	if err != nil {
 		return row, err
 	}
@@ -92,8 +94,22 @@ func scanSession(r Scanner) (sessionRow, error) {
 	s.Revision, _ = mcp.ParseRevision(revision)
 	s.Generation = uint64(generation)
 	s.Created = at(created)
+	if subscriptions != "" {
+		if err := json.Unmarshal([]byte(subscriptions), &s.Subscriptions); err != nil {
+			return row, fmt.Errorf("subscriptions of a session: %w", err)
+		}
+	}
 	row.record = &s
 	return row, nil
+}
+
+// list is how subscriptions are written.
+func list(uris []string) string {
+	if len(uris) == 0 {
+		return ""
+	}
+	b, _ := json.Marshal(uris) // strings always can
+	return string(b)
 }
 
 // Get implements store.Sessions. On its usual way it asks the cache alone.
@@ -198,9 +214,9 @@ func (s *Sessions) insert(ctx context.Context, tx Tx, r *store.Session, now int6
 		}
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, last_used, instance)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (id) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Server, r.Principal[:], r.Revision.String(), r.Capabilities, r.ClientInfo, r.LogLevel,
-		int64(r.Generation), nanos(r.Created), now, s.instance)
+		int64(r.Generation), nanos(r.Created), list(r.Subscriptions), now, s.instance)
 	if err != nil {
 		return nil, err
 	}
@@ -267,9 +283,9 @@ func (s *Sessions) Update(ctx context.Context, r *store.Session) (*store.Session
 	now := s.now().UnixNano()
 	err := s.db.Write(ctx, func(tx Tx) error {
 		n, err := tx.Exec(ctx, `UPDATE sessions SET server = $2, revision = $3, capabilities = $4, client_info = $5, log_level = $6,
-			generation = $7 WHERE id = $1 AND generation = $8`,
+			generation = $7, subscriptions = $9 WHERE id = $1 AND generation = $8`,
 			r.ID, r.Server, r.Revision.String(), r.Capabilities, r.ClientInfo, r.LogLevel,
-			int64(stored.Generation), int64(r.Generation))
+			int64(stored.Generation), int64(r.Generation), list(r.Subscriptions))
 		if err != nil || n == 1 {
 			return err
 		}
