@@ -71,6 +71,10 @@ type Options struct {
 	// appends it unchanged. It must be a pure function, safe for concurrent use.
 	Project func(kind mcp.Kind, rev mcp.Revision, dst, item []byte) []byte
 
+	// Recovered, when set, is told after an upstream's list came that had failed
+	// before, so that merged lists may hold what they lacked. It must not block.
+	Recovered func(upstream string)
+
 	Log *slog.Logger     // default: discards
 	Now func() time.Time // default: time.Now
 }

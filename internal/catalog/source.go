@@ -218,6 +218,9 @@ func (s *Server) arrived(fd *feed, fl *flight, snap *snapshot) {
 	s.land(fd, fl)
 	if recovered {
 		s.changed[src.kind].Add(1)
+		if s.o.Recovered != nil {
+			s.o.Recovered(src.upstream)
+		}
 	}
 	if snap.short != "" {
 		s.report(slog.LevelWarn, "an upstream's list is not whole", "upstream", src.upstream,

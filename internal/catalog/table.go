@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -23,7 +24,7 @@ type Collision struct {
 
 // table maps every exposed identifier of one kind to its target. It is a pure
 // function of the options and the lists it was built from. Immutable but for
-// its views, which are caches.
+// its views and what it was seen as, which are caches.
 type table struct {
 	kind       mcp.Kind
 	digest     [sha256.Size]byte
@@ -33,6 +34,8 @@ type table struct {
 	templates  templates
 	collisions []Collision
 	views      [mcp.LatestModern + 1]atomic.Pointer[view]
+	seeOnce    sync.Once
+	seen       [sha256.Size]byte // of what is listed; made by seeOnce
 }
 
 type origin struct {
