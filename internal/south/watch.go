@@ -17,7 +17,7 @@ type Sink interface {
 	// Honoured tells what of the wanted filter the upstream has confirmed, after
 	// each time that was settled, also when it is nothing, or all was lost. A
 	// stream that is lost and soon there again is told of after that only.
-	Honoured(f mcp.Filter)
+	Honoured(wanted, f mcp.Filter)
 	// Changed is a list_changed of that kind.
 	Changed(kind mcp.Kind)
 	// Updated is resources/updated of a resource that is wanted, or of one below it

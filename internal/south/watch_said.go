@@ -46,15 +46,23 @@ func (w *Watch) settle(turn uint64, f mcp.Filter) {
 			return
 		}
 		s.turn, s.honoured = turn, f
-		w.sink.Honoured(f)
+		w.sink.Honoured(w.meant(turn, f), f)
 	})
+}
+
+// meant is what was wanted at a turn: of one that is over, what came of it.
+func (w *Watch) meant(turn uint64, f mcp.Filter) mcp.Filter {
+	if want, now := w.wanted(); now == turn {
+		return want
+	}
+	return f
 }
 
 // opened is settle for a way that is there now, for the first time or again.
 func (w *Watch) opened(turn uint64, f mcp.Filter) {
 	w.tell(func(s *said) {
 		s.turn, s.honoured = turn, f
-		w.sink.Honoured(f)
+		w.sink.Honoured(w.meant(turn, f), f)
 		if s.warned {
 			w.at.o.Log.Info("upstream's changes are heard again", "upstream", w.at.o.Key)
 		}

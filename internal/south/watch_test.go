@@ -40,7 +40,7 @@ func (n *notes) add(line string) {
 	n.mu.Unlock()
 }
 
-func (n *notes) Honoured(f mcp.Filter)             { n.add("honoured " + string(f.Append(nil))) }
+func (n *notes) Honoured(_, f mcp.Filter)          { n.add("honoured " + string(f.Append(nil))) }
 func (n *notes) Changed(k mcp.Kind)                { n.add("changed " + k.String()) }
 func (n *notes) Updated(uri string, params []byte) { n.add("updated " + uri + " " + string(params)) }
 func (n *notes) Reopened()                         { n.add("reopened") }
