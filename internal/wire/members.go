@@ -12,6 +12,11 @@ import (
 // The error is a *fault.Error of fault.InvalidAnswer: obj is not an object,
 // with or without white space around it, and nothing else.
 func Members(obj []byte, yield func(name, value []byte) bool) error {
+	return MemberSpans(obj, func(name []byte, at Span) bool { return yield(name, at.Of(obj)) })
+}
+
+// MemberSpans is Members that tells where in obj each value stands.
+func MemberSpans(obj []byte, yield func(name []byte, at Span) bool) error {
 	s := scanner{b: obj}
 	s.space()
 	if s.peek() != '{' {
@@ -29,7 +34,7 @@ func Members(obj []byte, yield func(name, value []byte) bool) error {
 		if err != nil {
 			return err
 		}
-		if !yield(quoted[1:len(quoted)-1], at.Of(obj)) {
+		if !yield(quoted[1:len(quoted)-1], at) {
 			return nil
 		}
 	}
