@@ -97,9 +97,21 @@ func (x *Exchange) Framed() bool { return x.out.framed() }
 
 // SetLevel stores the log level of the client's session.
 func (x *Exchange) SetLevel(ctx context.Context, level string) error {
+	return x.Update(ctx, func(s *store.Session) error {
+		s.LogLevel = level
+		return nil
+	})
+}
+
+// Update changes the record of the client's session by compare-and-set. change
+// gets a copy, may be called again, and must not write into what the copy shares
+// with the record; its error ends the update.
+func (x *Exchange) Update(ctx context.Context, change func(s *store.Session) error) error {
 	for {
 		next := *x.Session
-		next.LogLevel = level
+		if err := change(&next); err != nil {
+			return err
+		}
 		stored, err := x.sessions.Update(ctx, &next)
 		if err == nil {
 			x.Session = stored
