@@ -69,8 +69,7 @@ func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, e
 
 // TakesQuestions reports whether the client can be asked while this call runs.
 func (x *Exchange) TakesQuestions() bool {
-	a, ok := x.out.(*httpReply)
-	return ok && a.stream && x.handler != nil && x.Session != nil
+	return x.handler != nil && x.Session != nil && x.out.takesEvents()
 }
 
 // await waits for the response to one question.
