@@ -6,11 +6,13 @@ import (
 )
 
 // Ongoing is what goes on when another document takes over: open streams and
-// how many each principal has. Every handler of a process is given the same one
-// (Options.Ongoing). It holds no goroutine and is safe for concurrent use.
+// how many each principal has, and what the sessions of legacy clients have
+// under way. Every handler of a process is given the same one (Options.Ongoing).
+// It holds no goroutine and is safe for concurrent use.
 type Ongoing struct {
 	streaming  context.Context // ends with ErrStreamsEnd
 	endStreams context.CancelCauseFunc
+	talks      [lives]talk
 
 	mu      sync.Mutex       // guards what follows
 	streams map[[32]byte]int // open streams by principal key; none is 0
@@ -19,6 +21,9 @@ type Ongoing struct {
 // NewOngoing returns an Ongoing without anything in it.
 func NewOngoing() *Ongoing {
 	g := &Ongoing{streams: map[[32]byte]int{}}
+	for i := range g.talks {
+		g.talks[i].begin()
+	}
 	g.streaming, g.endStreams = context.WithCancelCause(context.Background())
 	return g
 }
@@ -37,6 +42,8 @@ func (g *Ongoing) Streams() int {
 	}
 	return n
 }
+
+func (g *Ongoing) talkOf(session string) *talk { return &g.talks[share(session)] }
 
 // enter counts a stream of a principal, unless it has as many as it may.
 func (g *Ongoing) enter(p *Principal, limit int) bool {
