@@ -36,6 +36,7 @@ type Gateway struct {
 	kept      map[string]*south.Upstream // by identity, those whose sessions are kept
 	sealer    *relay.Sealer
 	handler   *north.Handler
+	ongoing   *north.Ongoing // shared with the predecessor and the successor
 	principal *north.Principal
 	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
 	caps      capsCache
@@ -132,7 +133,12 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
 		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
 		InputTimeout: time.Duration(l.InputTimeout), KeepAlive: time.Duration(l.Keepalive), Parked: l.ParkedPerPrincipal,
+		Streams: l.StreamsPerPrincipal,
 	}
+	if g.ongoing = north.NewOngoing(); before != nil {
+		g.ongoing = before.ongoing
+	}
+	opts.Ongoing = g.ongoing
 	if before != nil {
 		// The listeners stay until a restart, and who calls over them, too.
 		g.listen, g.principal = before.listen, before.principal
@@ -187,8 +193,12 @@ func (g *Gateway) Sweep(ctx context.Context, now time.Time) {
 	}
 }
 
-// Drain makes Ready fail, so that a load balancer sends no more.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+// Drain makes Ready fail, so that a load balancer sends no more, and ends the
+// streams that clients hold open.
+func (g *Gateway) Drain() {
+	g.draining.Store(true)
+	g.ongoing.End()
+}
 
 // Close ends sessions and connections at the upstreams, within ctx. Requests in
 // flight must have ended.

@@ -66,6 +66,9 @@ func init() {
 		{Name: ResourcesRead, Modern: true, Legacy: true, Header: FromURI, Kind: Resources, Safe: true},
 		{Name: Complete, Modern: true, Legacy: true, Safe: true},
 		{Name: SetLevel, Legacy: true, Safe: true},
+		{Name: Listen, Modern: true, Stream: true},
+		{Name: Subscribe, Legacy: true},
+		{Name: Unsubscribe, Legacy: true},
 	} {
 		methods[m.Name] = m
 	}

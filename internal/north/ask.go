@@ -41,16 +41,16 @@ func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, e
 	if err != nil {
 		return nil, ErrCannotAsk
 	}
-	l := x.handler.lifeOf(x.Session.ID)
+	t := x.handler.ongoing.talkOf(x.Session.ID)
 	key := askKey{x.Session.ID, idKey([]byte(ours))}
 	answer := make(chan []byte, 1)
-	l.mu.Lock()
-	l.asks[key] = answer
-	l.mu.Unlock()
+	t.mu.Lock()
+	t.asks[key] = answer
+	t.mu.Unlock()
 	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.asks, key)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.asks, key)
 	}()
 	if sent, err := x.out.event(msg); err != nil || !sent {
 		return nil, errors.Join(ErrCannotAsk, err)
@@ -69,8 +69,7 @@ func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, e
 
 // TakesQuestions reports whether the client can be asked while this call runs.
 func (x *Exchange) TakesQuestions() bool {
-	a, ok := x.out.(*httpReply)
-	return ok && a.stream && x.handler != nil && x.Session != nil
+	return x.handler != nil && x.Session != nil && x.out.takesEvents()
 }
 
 // await waits for the response to one question.
@@ -100,12 +99,12 @@ func (x *Exchange) await(ctx context.Context, answer <-chan []byte) ([]byte, err
 // One to no question, a second one, or one of another session is dropped.
 func (h *Handler) responded(x *Exchange) {
 	m := &x.Msg
-	l := h.lifeOf(x.Session.ID)
+	t := h.ongoing.talkOf(x.Session.ID)
 	key := askKey{x.Session.ID, idKey(x.ID())}
-	l.mu.Lock()
-	answer := l.asks[key]
-	delete(l.asks, key)
-	l.mu.Unlock()
+	t.mu.Lock()
+	answer := t.asks[key]
+	delete(t.asks, key)
+	t.mu.Unlock()
 	if answer != nil {
 		answer <- append([]byte(nil), m.Raw...) // it has room for one, and no key comes twice
 	}
@@ -113,10 +112,10 @@ func (h *Handler) responded(x *Exchange) {
 
 // endCalls cancels what a session that is over still has in flight.
 func (h *Handler) endCalls(session string) {
-	l := h.lifeOf(session)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for key, call := range l.calls {
+	t := h.ongoing.talkOf(session)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, call := range t.calls {
 		if key.session == session {
 			call.cancel()
 		}

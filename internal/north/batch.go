@@ -144,6 +144,7 @@ func (c *collected) begin() (io.Writer, error)  { return c, nil }
 func (c *collected) keepAlive() error           { return nil }
 func (c *collected) end() error                 { return nil }
 func (c *collected) event([]byte) (bool, error) { return false, nil }
+func (c *collected) takesEvents() bool          { return false }
 func (c *collected) framed() bool               { return true } // the batch may go out as an event
 func (c *collected) begun() bool                { return false }
 func (c *collected) abort()                     {}

@@ -57,7 +57,7 @@ func TestAnEmptyBodyIsNoMessage(t *testing.T) {
 }
 
 // dial opens a connection of its own and sends text.
-func dial(t *testing.T, addr, text string) (net.Conn, *bufio.Reader) {
+func dial(t testing.TB, addr, text string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {

@@ -29,7 +29,7 @@ type Exchange struct {
 
 	out      reply
 	sessions store.Sessions
-	handler  *Handler // nil where the client cannot be asked
+	handler  *Handler // nil within a batch
 }
 
 // reply frames answers for one kind of client connection.
@@ -42,6 +42,9 @@ type reply interface {
 	// event writes a notification that precedes the answer; it reports whether
 	// the client can take any.
 	event(msg []byte) (sent bool, err error)
+	// takesEvents reports whether the client takes notifications and requests
+	// ahead of an answer.
+	takesEvents() bool
 	// keepAlive writes something that means nothing, so that nobody on the way
 	// takes a waiting stream for a dead one.
 	keepAlive() error

@@ -33,6 +33,7 @@ func (h *Handler) done(x *Exchange, err error) {
 		h.accepted(x)
 	case errors.Is(err, errCancelled):
 		x.out.abort()
+	case errors.Is(err, ErrStreamsEnd) && x.out.begun(): // its goodbye was the last of it
 	case IsGone(err):
 		h.o.Log.Debug("client gone before its answer", "server", x.Server, "method", x.Msg.Method, "error", err)
 		x.out.abort()

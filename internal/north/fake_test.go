@@ -2,6 +2,7 @@ package north
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +83,7 @@ type front struct {
 	url     string
 	client  *http.Client
 	options Options
+	current atomic.Pointer[Handler] // what serves now; nil: h
 }
 
 func open(t *testing.T, g *rooms, change ...func(*Options)) *front {
@@ -274,7 +277,9 @@ func (l *lockedBuffer) String() string {
 // serveHandler puts f.h on a port, for a handler made by the test.
 func (f *front) serveHandler() {
 	f.t.Helper()
-	srv := httptest.NewServer(f.h)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cmp.Or(f.current.Load(), f.h).ServeHTTP(w, r)
+	}))
 	f.t.Cleanup(func() {
 		srv.CloseClientConnections()
 		srv.Close()

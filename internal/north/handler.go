@@ -52,6 +52,8 @@ type Options struct {
 	InputTimeout   time.Duration // for a question to the user; 0: 30 minutes
 	KeepAlive      time.Duration // between comments on a stream that waits; 0: 15 seconds
 	Parked         int           // open questions of one principal; 0: no bound
+	Streams        int           // open streams of one principal; 0: no bound
+	Ongoing        *Ongoing      // what goes on under other handlers, too; nil: one of its own
 	WriteTimeout   time.Duration // for one write to a slow client to make way
 	Details        http.Handler  // answers /ready with details, or nil
 	Log            *slog.Logger
@@ -64,6 +66,7 @@ type Handler struct {
 	sessions store.Sessions
 	byPath   map[string]string // path, with and without a final slash, to server
 	guard    guard
+	ongoing  *Ongoing
 	serving  atomic.Int64
 	lives    [lives]life
 }
@@ -73,6 +76,9 @@ func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
 	h := &Handler{o: o, gw: gw, sessions: sessions, byPath: map[string]string{}, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
 	h.o.InputTimeout = cmp.Or(o.InputTimeout, 30*time.Minute)
 	h.o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	if h.ongoing = o.Ongoing; h.ongoing == nil {
+		h.ongoing = NewOngoing()
+	}
 	for i := range h.lives {
 		h.lives[i].begin()
 	}
@@ -93,7 +99,7 @@ func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// Serving is the number of requests being served.
+// Serving is the number of requests being served, streams aside.
 func (h *Handler) Serving() int64 { return h.serving.Load() }
 
 // ServeHTTP implements http.Handler.

@@ -16,11 +16,15 @@ const lives = 32
 
 // life is what a legacy request ends with: not with its connection (checklist
 // T24), but when its client cancels it, or when the gateway cuts what did not
-// end in time.
+// end in time. It belongs to one handler.
 type life struct {
 	ctx context.Context
 	end context.CancelFunc
+}
 
+// talk is what some sessions have under way, under whichever handler it began:
+// a client's cancel and its answer to a question find it after a reload, too.
+type talk struct {
 	mu    sync.Mutex // guards what follows; never held while serving
 	calls map[callKey]*legacyCall
 	asks  map[askKey]chan []byte // questions to clients that are open
@@ -41,17 +45,18 @@ var errCancelled = errors.New("cancelled by the client")
 
 var sessionSeed = maphash.MakeSeed()
 
-func (l *life) begin() {
-	l.ctx, l.end = context.WithCancel(context.Background())
-	l.calls = map[callKey]*legacyCall{}
-	l.asks = map[askKey]chan []byte{}
+func (l *life) begin() { l.ctx, l.end = context.WithCancel(context.Background()) }
+
+func (t *talk) begin() {
+	t.calls = map[callKey]*legacyCall{}
+	t.asks = map[askKey]chan []byte{}
 }
 
-func (h *Handler) lifeOf(session string) *life {
-	return &h.lives[maphash.String(sessionSeed, session)%lives]
-}
+// share is the part of lives that a session belongs to.
+func share(session string) uint64 { return maphash.String(sessionSeed, session) % lives }
 
-// Cut ends the requests of legacy clients that are still being served, for good.
+// Cut ends the requests of legacy clients that this handler is still serving,
+// for good.
 func (h *Handler) Cut() {
 	for i := range h.lives {
 		h.lives[i].end()
@@ -61,22 +66,23 @@ func (h *Handler) Cut() {
 // attend serves a request of a session. Where the work may take long, a
 // notifications/cancelled of the same session ends it.
 func (h *Handler) attend(x *Exchange) error {
-	l := h.lifeOf(x.Session.ID)
+	part := share(x.Session.ID)
+	l, t := &h.lives[part], &h.ongoing.talks[part]
 	if x.Method.Header == mcp.NoName && x.Method.Name != mcp.Complete {
 		return h.gw.Serve(l.ctx, x)
 	}
 	key := callKey{x.Session.ID, idKey(x.ID())}
 	ctx, cancel := context.WithCancel(l.ctx)
 	call := &legacyCall{cancel: cancel}
-	l.mu.Lock()
-	l.calls[key] = call
-	l.mu.Unlock()
+	t.mu.Lock()
+	t.calls[key] = call
+	t.mu.Unlock()
 	defer func() {
 		cancel()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.calls[key] == call {
-			delete(l.calls, key)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.calls[key] == call {
+			delete(t.calls, key)
 		}
 	}()
 	err := h.gw.Serve(ctx, x)
@@ -86,16 +92,16 @@ func (h *Handler) attend(x *Exchange) error {
 	return err
 }
 
-// cancel ends a request of a session that is in flight here. One that is not
+// cancel ends a request of a session that is in flight in this process. One that is not
 // there any more, or never was, is none of our business (checklist 98).
 func (h *Handler) cancel(session string, id []byte) {
 	if len(id) == 0 {
 		return
 	}
-	l := h.lifeOf(session)
-	l.mu.Lock()
-	call := l.calls[callKey{session, idKey(id)}]
-	l.mu.Unlock()
+	t := h.ongoing.talkOf(session)
+	t.mu.Lock()
+	call := t.calls[callKey{session, idKey(id)}]
+	t.mu.Unlock()
 	if call != nil {
 		call.cancelled.Store(true)
 		call.cancel()

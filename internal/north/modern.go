@@ -27,7 +27,12 @@ func (h *Handler) modern(ctx context.Context, x *Exchange) {
 		h.fail(x, err)
 		return
 	}
-	err := h.gw.Serve(ctx, x)
+	var err error
+	if x.Method.Stream {
+		err = h.aloof(ctx, x, h.gw.Serve)
+	} else {
+		err = h.gw.Serve(ctx, x)
+	}
 	if err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return // a modern client that hung up has cancelled its request (checklist 35)
 	}

@@ -32,8 +32,9 @@ type httpReply struct {
 	deadline time.Duration
 }
 
-func (a *httpReply) framed() bool { return a.events || !a.json }
-func (a *httpReply) begun() bool  { return a.started }
+func (a *httpReply) framed() bool      { return a.events || !a.json }
+func (a *httpReply) begun() bool       { return a.started }
+func (a *httpReply) takesEvents() bool { return a.stream && (a.events || !a.started) }
 
 // push moves the write deadline: a client that reads nothing is cut off.
 func (a *httpReply) push() {
@@ -109,14 +110,23 @@ func (a *httpReply) finishEvent() error {
 	if _, err := a.w.Write(eventTail); err != nil {
 		return &gone{err}
 	}
+	return a.flush()
+}
+
+// flush sends what was written, and lets the write deadline go: it bounds a
+// write, and over HTTP/2 would end a stream that has nothing to say for long.
+func (a *httpReply) flush() error {
 	if err := a.rc.Flush(); err != nil {
 		return &gone{err}
+	}
+	if a.deadline > 0 {
+		_ = a.rc.SetWriteDeadline(time.Time{})
 	}
 	return nil
 }
 
 func (a *httpReply) event(msg []byte) (bool, error) {
-	if !a.stream || (a.started && !a.events) {
+	if !a.takesEvents() {
 		return false, nil
 	}
 	a.open()
@@ -137,10 +147,7 @@ func (a *httpReply) keepAlive() error {
 	if _, err := a.w.Write(comment); err != nil {
 		return &gone{err}
 	}
-	if err := a.rc.Flush(); err != nil {
-		return &gone{err}
-	}
-	return nil
+	return a.flush()
 }
 
 func (a *httpReply) begin() (io.Writer, error) {

@@ -37,6 +37,8 @@ func (h *Handler) ServeStdio(ctx context.Context, server string, in io.Reader, o
 	// The end of ctx is the beginning of the drain, and not the end of the calls.
 	c.ctx, c.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer c.cut(nil)
+	c.streams, c.endStreams = context.WithCancelCause(c.ctx)
+	defer c.endStreams(nil)
 	c.out = &lineWriter{w: out, broken: c.cut}
 	err = c.receive(ctx, in)
 	c.drain(drain)
@@ -55,6 +57,9 @@ type stdioConn struct {
 	cut       context.CancelCauseFunc
 	work      sync.WaitGroup
 	session   legacyConn
+
+	streams    context.Context // of c.ctx; ends when the client wants nothing more
+	endStreams context.CancelCauseFunc
 
 	mu    sync.Mutex // guards calls
 	calls map[string]*stdioCall
@@ -90,8 +95,10 @@ func (c *stdioConn) receive(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// drain waits for the calls in flight, and ends those that take too long.
+// drain ends the streams, waits for the calls in flight, and ends those that take
+// too long.
 func (c *stdioConn) drain(within time.Duration) {
+	c.endStreams(ErrStreamsEnd)
 	done := make(chan struct{})
 	go func() {
 		c.work.Wait()
@@ -158,15 +165,12 @@ func (c *stdioConn) take(l stdioLine) {
 			c.cancel(m.RequestID.Of(m.Raw))
 		}
 	case m.Kind == wire.Response:
-		c.h.o.Log.Debug("response from the stdio client dropped: nothing was asked")
+		if x.Session = c.session.get(); x.Session != nil {
+			c.h.responded(x)
+		}
 	case c.modern(m):
 		x.Era, x.Revision = mcp.Modern, mcp.LatestModern
-		c.start(x, x.ID(), func(ctx context.Context) error {
-			if err := x.validate(); err != nil {
-				return err
-			}
-			return c.h.gw.Serve(ctx, x)
-		})
+		c.modernRequest(x)
 	case m.Method == mcp.Initialize, m.Method == mcp.SetLevel:
 		// What comes behind them depends on them.
 		c.serve(x, x.ID(), func(ctx context.Context) error { return c.legacy(ctx, x) })
@@ -175,10 +179,33 @@ func (c *stdioConn) take(l stdioLine) {
 	}
 }
 
+// modernRequest starts a request of a stateless client. A stream takes no place
+// among the requests in flight.
+func (c *stdioConn) modernRequest(x *Exchange) {
+	if known := mcp.LookupMethod([]byte(x.Msg.Method)); known == nil || !known.Stream {
+		c.start(x, x.ID(), func(ctx context.Context) error {
+			if err := x.validate(); err != nil {
+				return err
+			}
+			return c.h.gw.Serve(ctx, x)
+		})
+		return
+	}
+	ctx, call := c.register(c.streams, x.ID())
+	c.work.Go(func() {
+		c.run(ctx, call, x, x.ID(), func(ctx context.Context) error {
+			if err := x.validate(); err != nil {
+				return err
+			}
+			return c.h.stream(ctx, x, c.h.gw.Serve)
+		})
+	})
+}
+
 func (c *stdioConn) exchange() *Exchange {
 	return &Exchange{
 		Server: c.server, Principal: c.principal, Era: mcp.Legacy, Header: http.Header{}, Headerless: true,
-		sessions: c.h.sessions, out: &lineReply{w: c.out},
+		sessions: c.h.sessions, handler: c.h, out: &lineReply{w: c.out},
 	}
 }
 
@@ -197,7 +224,7 @@ func (c *stdioConn) start(x *Exchange, id []byte, f func(context.Context) error)
 		c.h.fail(x, err)
 		return
 	}
-	ctx, call := c.register(id)
+	ctx, call := c.register(c.ctx, id)
 	c.work.Go(func() {
 		defer c.principal.release()
 		c.run(ctx, call, x, id, f)
@@ -206,7 +233,7 @@ func (c *stdioConn) start(x *Exchange, id []byte, f func(context.Context) error)
 
 // serve serves a request before the next line is looked at.
 func (c *stdioConn) serve(x *Exchange, id []byte, f func(context.Context) error) {
-	ctx, call := c.register(id)
+	ctx, call := c.register(c.ctx, id)
 	c.run(ctx, call, x, id, f)
 }
 
@@ -225,8 +252,8 @@ func (c *stdioConn) run(ctx context.Context, call *stdioCall, x *Exchange, id []
 }
 
 // register makes a request one that can be cancelled.
-func (c *stdioConn) register(id []byte) (context.Context, *stdioCall) {
-	ctx, cancel := context.WithCancel(c.ctx)
+func (c *stdioConn) register(within context.Context, id []byte) (context.Context, *stdioCall) {
+	ctx, cancel := context.WithCancel(within)
 	call := &stdioCall{cancel: cancel}
 	if id != nil {
 		c.mu.Lock()

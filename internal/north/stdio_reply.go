@@ -84,6 +84,7 @@ func (a *lineReply) event(msg []byte) (bool, error) {
 	return true, nil
 }
 
-func (a *lineReply) framed() bool { return true }
-func (a *lineReply) begun() bool  { return false }
-func (a *lineReply) abort()       {}
+func (a *lineReply) takesEvents() bool { return true }
+func (a *lineReply) framed() bool      { return true }
+func (a *lineReply) begun() bool       { return false }
+func (a *lineReply) abort()            {}

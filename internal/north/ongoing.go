@@ -1,0 +1,66 @@
+package north
+
+import (
+	"context"
+	"sync"
+)
+
+// Ongoing is what goes on when another document takes over: open streams and
+// how many each principal has, and what the sessions of legacy clients have
+// under way. Every handler of a process is given the same one (Options.Ongoing).
+// It holds no goroutine and is safe for concurrent use.
+type Ongoing struct {
+	streaming  context.Context // ends with ErrStreamsEnd
+	endStreams context.CancelCauseFunc
+	talks      [lives]talk
+
+	mu      sync.Mutex       // guards what follows
+	streams map[[32]byte]int // open streams by principal key; none is 0
+}
+
+// NewOngoing returns an Ongoing without anything in it.
+func NewOngoing() *Ongoing {
+	g := &Ongoing{streams: map[[32]byte]int{}}
+	for i := range g.talks {
+		g.talks[i].begin()
+	}
+	g.streaming, g.endStreams = context.WithCancelCause(context.Background())
+	return g
+}
+
+// End ends all streams of all handlers, each with the goodbye of its kind, and
+// every stream that is opened later. It does not wait for them.
+func (g *Ongoing) End() { g.endStreams(ErrStreamsEnd) }
+
+// Streams is the number of open streams.
+func (g *Ongoing) Streams() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, of := range g.streams {
+		n += of
+	}
+	return n
+}
+
+func (g *Ongoing) talkOf(session string) *talk { return &g.talks[share(session)] }
+
+// enter counts a stream of a principal, unless it has as many as it may.
+func (g *Ongoing) enter(p *Principal, limit int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if limit > 0 && g.streams[p.Key] >= limit {
+		return false
+	}
+	g.streams[p.Key]++
+	return true
+}
+
+// leave undoes enter.
+func (g *Ongoing) leave(p *Principal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.streams[p.Key]--; g.streams[p.Key] == 0 {
+		delete(g.streams, p.Key)
+	}
+}
