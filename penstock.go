@@ -161,6 +161,7 @@ func (g *Gateway) Reload(ctx context.Context, doc *config.Document) error {
 		after.Await(ctx)
 	}
 	g.current.Store(after)
+	after.Succeed()
 	c := gateway.Changes(before, after)
 	g.log.Info("reloaded", "added", c.Added, "removed", c.Removed, "replaced", c.Replaced, "kept", c.Kept)
 	g.retiring.Go(func() {

@@ -62,7 +62,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		http.Error(w, "send Content-Type: application/json", http.StatusUnsupportedMediaType)
 		return nil, false
 	}
-	if asJSON, asStream := mcp.Accepts(r.Header.Values("Accept")); !asJSON && !asStream {
+	if asJSON, asStream, _ := mcp.Accepts(r.Header.Values("Accept")); !asJSON && !asStream {
 		http.Error(w, "accept application/json or text/event-stream", http.StatusNotAcceptable)
 		return nil, false
 	}
@@ -121,7 +121,7 @@ func response(id jsontext.Value, result []byte, failure *fault.Error) []byte {
 // write sends one body in the form that the client accepts; both being fine,
 // preferStream decides. An error status is always sent as JSON.
 func write(w http.ResponseWriter, r *http.Request, status int, body []byte, preferStream bool) {
-	asJSON, asStream := mcp.Accepts(r.Header.Values("Accept"))
+	asJSON, asStream, _ := mcp.Accepts(r.Header.Values("Accept"))
 	if status == http.StatusOK && asStream && (preferStream || !asJSON) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-cache")

@@ -58,8 +58,8 @@ func missing(a, b []string) (out []string) {
 // shown bounds how many names one log line holds.
 const shown = 20
 
-// announce is the one place that learns of changed names. Clients are not told
-// in this version.
+// announce tells the operator of changed names. Clients that listen are told by
+// the board, which compares whole lists.
 func (g *Gateway) announce(c NamesChanged) {
 	g.log.Info("names changed", "server", c.Server, "kind", c.Kind.String(),
 		"added", len(c.Added), "removed", len(c.Removed),

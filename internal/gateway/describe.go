@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// relays is what this version passes on of changes: nothing yet, so neither
-// listChanged nor subscribe is advertised (DESIGN section 4).
-var relays = catalog.Relay{}
+// relays is what is passed on of changes. It is advertised whatever the upstreams
+// do, so that one that comes late is announced (DESIGN section 4).
+var relays = catalog.Relay{ListChanged: true, Subscribe: true}
 
 // maxInstructions bounds the merged instructions.
 const maxInstructions = 16 << 10

@@ -35,6 +35,7 @@ type Gateway struct {
 	keys      keys
 	kept      map[string]*south.Upstream // by identity, those whose sessions are kept
 	sealer    *relay.Sealer
+	board     *relay.Board // shared with predecessor and successor
 	handler   *north.Handler
 	ongoing   *north.Ongoing // shared with the predecessor and the successor
 	principal *north.Principal
@@ -51,6 +52,7 @@ type server struct {
 	doc     *config.Server
 	catalog *catalog.Server
 	members []*member // by key
+	keys    []string  // of members
 	byKey   map[string]*member
 	tag     bool // put the origin tag into results
 }
@@ -101,6 +103,11 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	if g.sealer, err = relay.NewSealer(g.keys.ring, 30*time.Minute, time.Now); err != nil {
 		return nil, err
 	}
+	if before != nil {
+		g.board = before.board
+	} else {
+		g.board = relay.NewBoard(doc.Limits.Queue, log)
+	}
 	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
 	if bool(doc.AllowAnonymous) && !loopback(doc.Listen) {
 		g.principal = &north.Principal{Key: auth.Key(auth.IssuerAnonymous, "", "anonymous"), Name: "anonymous"}
@@ -147,8 +154,15 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		opts.Details = g.Details()
 	}
 	g.handler = north.New(opts, g, g.sessions)
+	if before == nil {
+		g.Succeed()
+	}
 	return g, nil
 }
+
+// Succeed has those who listen for changes hear of this gateway's upstreams, and
+// not of its predecessor's any more. It is called once requests come here.
+func (g *Gateway) Succeed() { g.board.Rebind(rooms{g}) }
 
 // Handler serves every virtual server, /health and /ready.
 func (g *Gateway) Handler() http.Handler { return g.handler }
@@ -170,6 +184,7 @@ func (g *Gateway) Start() {
 			if known.Swap(true) {
 				g.changed(key)
 			}
+			g.board.Recheck(key)
 		})
 		u.Start()
 	}
@@ -205,6 +220,10 @@ func (g *Gateway) Drain() {
 func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
 	g.cut(ctx)
+	g.board.Close()
+	for _, u := range g.upstreams {
+		u.EndSession(g.watchKey())
+	}
 	g.closeExcept(ctx, nil)
 	return nil
 }
@@ -243,6 +262,7 @@ func (g *Gateway) Ready() error {
 // Ended implements north.Gateway: the southern sessions that a northern one
 // caused end with it, and no others (DESIGN section 7).
 func (g *Gateway) Ended(s *store.Session) {
+	g.board.Ended(s.ID)
 	v := g.servers[s.Server]
 	if v == nil {
 		return
@@ -290,6 +310,12 @@ func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) error {
 		return g.setLevel(ctx, x)
 	case mcp.Complete:
 		return g.complete(ctx, x, v)
+	case mcp.Listen:
+		return g.subscriptions(ctx, x)
+	case mcp.Subscribe:
+		return g.subscribe(ctx, x, v)
+	case mcp.Unsubscribe:
+		return g.unsubscribe(ctx, x)
 	}
 	if x.Method.List {
 		return g.list(ctx, x, v)

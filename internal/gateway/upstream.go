@@ -16,6 +16,7 @@ type upstream interface {
 	Wait(ctx context.Context)
 	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
 	EndSession(key south.SessionKey)
+	Watch(key south.SessionKey, sink south.Sink) *south.Watch
 	Forget()
 	OnChange(f func())
 	Start()

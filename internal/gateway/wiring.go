@@ -194,7 +194,8 @@ func clientTLS(c *config.ClientTLS) (*tls.Config, error) {
 func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error) {
 	v := &server{name: c.Name, doc: c, tag: bool(c.OriginTag), byKey: map[string]*member{}}
 	o := catalog.Options{
-		Name: c.Name, Separator: c.Separator, Aliases: map[string]catalog.Alias{},
+		Recovered: g.board.Recheck,
+		Name:      c.Name, Separator: c.Separator, Aliases: map[string]catalog.Alias{},
 		PageSize: c.PageSize, MaxItems: g.doc.Limits.ListItems,
 		ListTimeout: time.Duration(g.doc.Limits.ListTimeout), CacheBytes: int64(g.doc.Limits.CacheBytes),
 		CursorKey: cursorKey, Project: mcp.ProjectItem, Log: g.log,
@@ -220,7 +221,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 		}
 		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
 		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key)}
-		v.members = append(v.members, m)
+		v.members, v.keys = append(v.members, m), append(v.keys, key)
 		v.byKey[key] = m
 	}
 	var err error

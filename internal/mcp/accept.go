@@ -8,9 +8,10 @@ import (
 // Accepts reads the Accept headers of a request: whether the client takes one
 // JSON object, and whether it takes an event stream. Wildcards count, the most
 // specific range decides, and q=0 refuses. A client that says nothing takes both
-// (DESIGN section 4).
-func Accepts(values []string) (json, stream bool) {
-	said := false
+// (DESIGN section 4). Of a client that names both, streamed says that it likes
+// the stream better: by q, or by naming it first.
+func Accepts(values []string) (json, stream, streamed bool) {
+	said := 0
 	var j, s preference
 	for _, v := range values {
 		for v != "" {
@@ -21,25 +22,31 @@ func Accepts(values []string) (json, stream bool) {
 			if rng == "" {
 				continue
 			}
-			said = true
-			on := !refused(params)
-			j.consider(rng, "application", "json", on)
-			s.consider(rng, "text", "event-stream", on)
+			said++
+			q := quality(params)
+			j.consider(rng, "application", "json", q, said)
+			s.consider(rng, "text", "event-stream", q, said)
 		}
 	}
-	if !said {
-		return true, true
+	if said == 0 {
+		return true, true, false
 	}
-	return j.on, s.on
+	named := j.weight == exact && s.weight == exact
+	return j.on, s.on, j.on && s.on && named && (s.q > j.q || s.q == j.q && s.at < j.at)
 }
 
 // preference is what the most specific range seen so far says of one media type.
 type preference struct {
-	weight int // 0 none, 1 */*, 2 type/*, 3 type/subtype
+	weight int // 0 none, 1 */*, 2 type/*, exact
 	on     bool
+	q      float64
+	at     int // place among the ranges
 }
 
-func (p *preference) consider(rng, typ, sub string, on bool) {
+// exact is the weight of type/subtype.
+const exact = 3
+
+func (p *preference) consider(rng, typ, sub string, q float64, at int) {
 	t, s, ok := strings.Cut(rng, "/")
 	if !ok {
 		return
@@ -51,20 +58,20 @@ func (p *preference) consider(rng, typ, sub string, on bool) {
 	case strings.EqualFold(t, typ) && s == "*":
 		weight = 2
 	case strings.EqualFold(t, typ) && strings.EqualFold(s, sub):
-		weight = 3
+		weight = exact
 	default:
 		return
 	}
 	switch {
 	case weight > p.weight:
-		p.weight, p.on = weight, on
+		p.weight, p.on, p.q, p.at = weight, q > 0, q, at
 	case weight == p.weight:
-		p.on = p.on || on
+		p.on, p.q = p.on || q > 0, max(p.q, q)
 	}
 }
 
-// refused reports whether the parameters hold q=0.
-func refused(params string) bool {
+// quality is the q among the parameters, 1 where there is none that can be read.
+func quality(params string) float64 {
 	for params != "" {
 		var one string
 		one, params, _ = strings.Cut(params, ";")
@@ -72,10 +79,12 @@ func refused(params string) bool {
 		if !strings.EqualFold(strings.TrimSpace(name), "q") {
 			continue
 		}
-		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		return err == nil && q <= 0
+		if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+			return q
+		}
+		return 1
 	}
-	return false
+	return 1
 }
 
 // cutList cuts the first element off a comma list; a comma within quotes is part

@@ -15,7 +15,8 @@ func TestTheAnswerHasTheFormThatTheClientAccepts(t *testing.T) {
 	f := open(t, &rooms{})
 	for _, c := range []struct{ accept, form string }{
 		{"application/json, text/event-stream", "application/json"},
-		{"text/event-stream, application/json", "application/json"},
+		{"text/event-stream, application/json", "text/event-stream"},
+		{"application/json, text/event-stream", "application/json"},
 		{"application/json", "application/json"},
 		{"text/event-stream", "text/event-stream"},
 		{"-", "application/json"},

@@ -54,7 +54,11 @@ func negotiate(r *http.Request, out *httpReply) error {
 			return fault.New(fault.BadMediaType, "Content-Type %q is not application/json", strings.Join(ct, ", "))
 		}
 	}
-	if out.json, out.stream = mcp.Accepts(r.Header["Accept"]); !out.json && !out.stream {
+	var streamed bool
+	if out.json, out.stream, streamed = mcp.Accepts(r.Header["Accept"]); streamed {
+		out.json = false // errors with a status of their own are JSON all the same
+	}
+	if !out.json && !out.stream {
 		out.json = true // an error must be written in some form
 		return fault.New(fault.NotAcceptable, "the answer is application/json or text/event-stream, and the client accepts neither")
 	}

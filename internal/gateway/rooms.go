@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/relay"
+	"github.com/penstock-mcp/penstock/internal/south"
+)
+
+// rooms are what the board of listeners needs of one gateway.
+type rooms struct{ g *Gateway }
+
+var _ relay.Rooms = rooms{}
+
+// Upstreams implements relay.Rooms.
+func (r rooms) Upstreams(server string) []string {
+	v := r.g.servers[server]
+	if v == nil {
+		return nil
+	}
+	return v.keys
+}
+
+// watchServer is the virtual server in the key of the sessions over which
+// upstreams are heard: they are nobody's and declare nothing.
+const watchServer = "penstock:watch"
+
+// watchKey is that key. It names the instance, for two must not share a stream.
+func (g *Gateway) watchKey() south.SessionKey {
+	return south.SessionKey{Server: watchServer, North: g.storage.Instance}
+}
+
+// Watch implements relay.Rooms.
+func (r rooms) Watch(upstream string, h *relay.Hub) (relay.Watch, any) {
+	u := r.g.upstreams[upstream]
+	if u == nil {
+		return nil, nil
+	}
+	return u.Watch(r.g.watchKey(), h), u
+}
+
+// Same implements relay.Rooms.
+func (r rooms) Same(upstream string) any {
+	if u := r.g.upstreams[upstream]; u != nil {
+		return u
+	}
+	return nil
+}
+
+// Digest implements relay.Rooms. The list of resources changes with that of
+// templates, for one notification stands for both.
+func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d relay.Digest, err error) {
+	v := r.g.servers[view.Server]
+	if v == nil {
+		return d, fault.New(fault.Internal, "there is no virtual server %q", view.Server)
+	}
+	scope := catalog.Scope{Principal: view.Principal, Caps: view.Caps}
+	if d.Seen, d.Whole, err = v.catalog.Digest(ctx, scope, kind); err != nil || kind != mcp.Resources {
+		return d, err
+	}
+	seen, whole, err := v.catalog.Digest(ctx, scope, mcp.Templates)
+	d.Seen = sha256.Sum256(append(d.Seen[:], seen[:]...))
+	d.Whole = sha256.Sum256(append(d.Whole[:], whole[:]...))
+	return d, err
+}
+
+// Invalidate implements relay.Rooms.
+func (r rooms) Invalidate(upstream string, kind mcp.Kind) {
+	for _, v := range r.g.servers {
+		if v.byKey[upstream] == nil {
+			continue
+		}
+		v.catalog.Invalidate(upstream, kind, false)
+		if kind == mcp.Resources {
+			v.catalog.Invalidate(upstream, mcp.Templates, false)
+		}
+	}
+}
+
+// Expose implements relay.Rooms.
+func (r rooms) Expose(server, upstream, uri string) string {
+	v := r.g.servers[server]
+	if v == nil || v.byKey[upstream] == nil {
+		return uri
+	}
+	if out, changed := v.catalog.ExposeURI(upstream, nil, uri); changed {
+		return string(out)
+	}
+	return uri
+}
