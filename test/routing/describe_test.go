@@ -84,16 +84,48 @@ func TestS20ACapabilityIsOnIfOneUpstreamHasItAndItCanBeRouted(t *testing.T) {
 		"c": {caps: `{"prompts":{"listChanged":true}}`},
 	}
 	gw := serve(t, up, "")
-	wanted := map[string]string{"tools": "{}", "completions": "{}", "resources": "{}", "logging": "{}", "prompts": "{}"}
+	wanted := map[string]string{
+		"tools": `{"listChanged":true}`, "prompts": `{"listChanged":true}`, "resources": `{"listChanged":true,"subscribe":true}`,
+		"completions": "{}", "logging": "{}",
+	}
 	for method, d := range both(t, gw, "") {
 		got := map[string]string{}
 		for name, value := range d.Capabilities {
 			got[name] = string(value)
 		}
-		// listChanged and subscribe are not relayed yet, so they are not promised
-		// (DESIGN section 4).
 		if diff := cmp.Diff(wanted, got); diff != "" {
 			t.Errorf("%s: %s", method, diff)
+		}
+	}
+}
+
+// S21. One upstream that has it is enough, and without any it is not promised.
+func TestS21SubscribeIsKeptIfOneUpstreamHasIt(t *testing.T) {
+	t.Parallel()
+	up := peers{"a": {caps: `{"resources":{}}`}, "b": {caps: `{"resources":{"subscribe":true}}`, legacy: true}}
+	for method, d := range both(t, serve(t, up, ""), "") {
+		if string(d.Capabilities["resources"]) != `{"listChanged":true,"subscribe":true}` {
+			t.Errorf("%s: %s", method, d.Capabilities["resources"])
+		}
+	}
+	up = peers{"a": {caps: `{"resources":{}}`}, "b": {caps: `{"resources":{"subscribe":false}}`, legacy: true}}
+	for method, d := range both(t, serve(t, up, ""), "") {
+		if string(d.Capabilities["resources"]) != `{"listChanged":true}` {
+			t.Errorf("%s: %s", method, d.Capabilities["resources"])
+		}
+	}
+}
+
+// S22. It is advertised whatever the upstreams say, for one that comes late is
+// announced (DESIGN section 4).
+func TestS22ListChangedIsAdvertisedAndRelayed(t *testing.T) {
+	t.Parallel()
+	up := peers{"a": {caps: `{"tools":{},"prompts":{"listChanged":false},"resources":{}}`}}
+	for method, d := range both(t, serve(t, up, ""), "") {
+		for _, kind := range []string{"tools", "prompts", "resources"} {
+			if string(d.Capabilities[kind]) != `{"listChanged":true}` {
+				t.Errorf("%s: %s %s", method, kind, d.Capabilities[kind])
+			}
 		}
 	}
 }
@@ -149,7 +181,7 @@ func TestS25TheDescriptionIsNotCopiedFromOneUpstream(t *testing.T) {
 		up := peers{"only": {legacy: legacy, caps: `{"tools":{"listChanged":true,"x":1},"com.example":{},"experimental":{}}`}}
 		gw := serve(t, up, "  default: {naming: passthrough}")
 		for method, d := range both(t, gw, "") {
-			if len(d.Capabilities) != 1 || string(d.Capabilities["tools"]) != "{}" {
+			if len(d.Capabilities) != 1 || string(d.Capabilities["tools"]) != `{"listChanged":true}` {
 				t.Errorf("%s: %v", method, d.Capabilities)
 			}
 			if d.ServerInfo.Name == "peer" || d.Meta["io.modelcontextprotocol/serverInfo"].Name == "peer" {
