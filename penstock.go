@@ -125,6 +125,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.started = true
 	g.mu.Unlock()
 	g.current.Load().Start()
+	var claims sync.WaitGroup
+	defer claims.Wait()
+	claims.Go(func() { g.checkClaims(ctx) })
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
@@ -137,8 +140,25 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 }
 
-// sweepEvery is how often idle sessions are looked for.
-const sweepEvery = 15 * time.Second
+// checkClaims closes the streams that other instances have taken over, until
+// ctx ends. A sweep that takes long must not hold it up.
+func (g *Gateway) checkClaims(ctx context.Context) {
+	t := time.NewTicker(claimsEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			g.current.Load().CheckClaims(ctx)
+		}
+	}
+}
+
+const (
+	sweepEvery  = 15 * time.Second // how often idle sessions are looked for
+	claimsEvery = time.Second      // how often claims on streams are checked; DESIGN section 7 counts on it
+)
 
 // Reload serves another document from now on. Requests in flight end under the
 // old one; sessions stay, and so do the connections of every upstream whose

@@ -51,7 +51,7 @@ func (s *Store) Close() error { return s.e.Close() }
 func (s *Store) storage() gateway.Storage {
 	st := gateway.Storage{Sessions: s.e.Sessions(), Ring: s.ring, Instance: s.e.Instance(), Health: s.e.Health}
 	if s.e.Durable() {
-		st.Souths = s.e.South()
+		st.Souths, st.Claims = s.e.South(), s.e.Claims()
 	}
 	return st
 }

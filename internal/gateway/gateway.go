@@ -145,7 +145,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	if g.ongoing = north.NewOngoing(); before != nil {
 		g.ongoing = before.ongoing
 	}
-	opts.Ongoing = g.ongoing
+	opts.Ongoing, opts.Claims, opts.Instance = g.ongoing, g.storage.Claims, g.storage.Instance
 	if before != nil {
 		// The listeners stay until a restart, and who calls over them, too.
 		g.listen, g.principal = before.listen, before.principal

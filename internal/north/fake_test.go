@@ -26,6 +26,7 @@ import (
 type rooms struct {
 	identify func(*http.Request) (*Principal, error)
 	serve    func(context.Context, *Exchange) error // nil: answers {"served":METHOD}
+	stand    func(context.Context, *Exchange) error // nil: waits for the end
 	ready    error
 
 	caller *Principal
@@ -59,6 +60,13 @@ func (g *rooms) Ended(s *store.Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = append(g.ended, s.ID)
+}
+
+func (g *rooms) Stand(ctx context.Context, x *Exchange) error {
+	if g.stand != nil {
+		return g.stand(ctx, x)
+	}
+	return x.Wait(ctx, nil)
 }
 
 func (g *rooms) Ready() error { return g.ready }

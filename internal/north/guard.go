@@ -97,7 +97,7 @@ func (g *guard) allowOrigin(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate")
 	if r.Method == http.MethodOptions {
-		h.Set("Access-Control-Allow-Methods", "POST, DELETE, OPTIONS")
+		h.Set("Access-Control-Allow-Methods", allowed[0])
 		if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 			h.Set("Access-Control-Allow-Headers", asked)
 		}

@@ -34,6 +34,10 @@ type Gateway interface {
 	// Serve answers a request through x, or returns the error to answer with.
 	// After a first byte was written an error ends the connection.
 	Serve(ctx context.Context, x *Exchange) error
+	// Stand serves the standing stream of a legacy session: its GET stream, or the
+	// connection of a stdio client. It writes notifications with x.Event until ctx
+	// ends, and returns its cause. x.Msg and x.Method are empty.
+	Stand(ctx context.Context, x *Exchange) error
 	// Ended is told that a legacy session is over, by DELETE or by idleness.
 	Ended(s *store.Session)
 	// Ready reports why requests cannot be served, or nil.
@@ -55,6 +59,8 @@ type Options struct {
 	Streams        int           // open streams of one principal; 0: no bound
 	Ongoing        *Ongoing      // what goes on under other handlers, too; nil: one of its own
 	WriteTimeout   time.Duration // for one write to a slow client to make way
+	Claims         store.Claims  // on GET streams; nil: there is no other instance
+	Instance       string        // names this process in claims
 	Details        http.Handler  // answers /ready with details, or nil
 	Log            *slog.Logger
 }
@@ -94,7 +100,7 @@ func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
 func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
 	gone, err := h.sessions.Expire(ctx, now.Add(-h.o.Idle))
 	for _, s := range gone {
-		h.gw.Ended(s)
+		h.over(s)
 	}
 	return err
 }
@@ -125,18 +131,39 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
 		h.post(w, r, server)
+	case http.MethodGet:
+		if modernGet(r) {
+			h.notAllowed(w)
+			return
+		}
+		h.get(w, r, server)
 	case http.MethodDelete:
 		h.delete(w, r, server)
 	case http.MethodOptions:
 		w.Header()["Allow"] = allowed
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		w.Header()["Allow"] = allowed
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		h.notAllowed(w)
 	}
 }
 
-var allowed = []string{"POST, DELETE, OPTIONS"}
+var allowed = []string{"GET, POST, DELETE, OPTIONS"}
+
+// modernGet reports whether a GET names a revision that has no sessions and no
+// stream without a request.
+func modernGet(r *http.Request) bool {
+	v := r.Header[mcp.HeaderProtocolVersion]
+	if len(v) != 1 {
+		return false
+	}
+	rev, known := mcp.ParseRevision(v[0])
+	return known && rev.Era() == mcp.Modern
+}
+
+func (h *Handler) notAllowed(w http.ResponseWriter) {
+	w.Header()["Allow"] = allowed
+	w.WriteHeader(http.StatusMethodNotAllowed)
+}
 
 // aside answers what is not a virtual server's path.
 func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {

@@ -116,7 +116,7 @@ func (h *Handler) initialize(ctx context.Context, x *Exchange) error {
 	}
 	evicted, err := h.sessions.Create(ctx, s)
 	if evicted != nil {
-		h.gw.Ended(evicted)
+		h.over(evicted)
 		h.o.Log.Info("idle session made room for another of its caller", "principal", x.Principal.Name)
 	}
 	switch {
@@ -160,6 +160,6 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, server string) 
 		return
 	}
 	h.endCalls(x.Session.ID)
-	h.gw.Ended(x.Session)
+	h.over(x.Session)
 	w.WriteHeader(http.StatusNoContent)
 }

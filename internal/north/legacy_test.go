@@ -126,9 +126,9 @@ func TestLegacyNotificationsAndResponsesAreAccepted(t *testing.T) { // checklist
 	}
 }
 
-func TestOtherVerbsAreNotAllowed(t *testing.T) { // checklist 82: GET may be 405
+func TestOtherVerbsAreNotAllowed(t *testing.T) { // checklist 82
 	f := open(t, &rooms{})
-	for _, verb := range []string{"GET", "PUT", "PATCH", "HEAD"} {
+	for _, verb := range []string{"PUT", "PATCH", "HEAD"} {
 		g := f.send(verb, "/mcp", "", map[string]string{"Accept": "text/event-stream"})
 		if g.status != http.StatusMethodNotAllowed || !strings.Contains(g.header.Get("Allow"), "POST") {
 			t.Errorf("%s: HTTP %d %v", verb, g.status, g.header)

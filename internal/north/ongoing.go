@@ -14,13 +14,15 @@ type Ongoing struct {
 	endStreams context.CancelCauseFunc
 	talks      [lives]talk
 
-	mu      sync.Mutex       // guards what follows
-	streams map[[32]byte]int // open streams by principal key; none is 0
+	mu         sync.Mutex           // guards what follows
+	streams    map[[32]byte]int     // open streams by principal key; none is 0
+	standing   map[string]*standing // standing streams by session id
+	generation uint64               // of the last claim that is in no store
 }
 
 // NewOngoing returns an Ongoing without anything in it.
 func NewOngoing() *Ongoing {
-	g := &Ongoing{streams: map[[32]byte]int{}}
+	g := &Ongoing{streams: map[[32]byte]int{}, standing: map[string]*standing{}}
 	for i := range g.talks {
 		g.talks[i].begin()
 	}

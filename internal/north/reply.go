@@ -150,6 +150,12 @@ func (a *httpReply) keepAlive() error {
 	return a.flush()
 }
 
+// greet opens the stream before there is anything to say on it.
+func (a *httpReply) greet() error {
+	a.open()
+	return a.keepAlive()
+}
+
 func (a *httpReply) begin() (io.Writer, error) {
 	if a.framed() {
 		a.open()

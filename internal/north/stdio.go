@@ -57,6 +57,7 @@ type stdioConn struct {
 	cut       context.CancelCauseFunc
 	work      sync.WaitGroup
 	session   legacyConn
+	standing  bool // the client's standing stream was begun; of the goroutine that takes
 
 	streams    context.Context // of c.ctx; ends when the client wants nothing more
 	endStreams context.CancelCauseFunc
@@ -135,7 +136,7 @@ func (c *stdioConn) hangUp() {
 	if err := c.h.sessions.Delete(ctx, s.ID); err != nil {
 		c.h.o.Log.Debug("session of the stdio client not deleted", "error", err)
 	}
-	c.h.gw.Ended(s)
+	c.h.over(s)
 }
 
 // take deals with one line. What changes the connection is done here, in order;
@@ -161,8 +162,11 @@ func (c *stdioConn) take(l stdioLine) {
 	m := &x.Msg
 	switch {
 	case m.Kind == wire.Notification:
-		if m.Method == mcp.Cancelled {
+		switch m.Method {
+		case mcp.Cancelled:
 			c.cancel(m.RequestID.Of(m.Raw))
+		case mcp.Initialized:
+			c.stand()
 		}
 	case m.Kind == wire.Response:
 		if x.Session = c.session.get(); x.Session != nil {

@@ -84,7 +84,7 @@ func (c *stdioConn) resume(ctx context.Context, x *Exchange) error {
 		again := *known
 		var evicted *store.Session
 		if evicted, err = c.h.sessions.Create(ctx, &again); evicted != nil {
-			c.h.gw.Ended(evicted)
+			c.h.over(evicted)
 		}
 		s = &again
 	}

@@ -40,10 +40,20 @@ func TestASessionSurvivesItsGetAndIsNeverEmpty_mcpjungle268(t *testing.T) {
 	g := serve(t, doc)
 	s := g.legacy("2025-11-25")
 	for range 3 {
-		r, err := g.do(context.Background(), http.MethodGet, "", "Mcp-Session-Id", s.id, "Accept", "text/event-stream")
-		if err != nil || r.Status != http.StatusMethodNotAllowed {
-			t.Errorf("GET: %v %v", r, err)
+		ctx, hangUp := context.WithCancel(context.Background())
+		get, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
+		get.Header.Set("Mcp-Session-Id", s.id)
+		get.Header.Set("Accept", "text/event-stream")
+		r, err := g.http.Do(get)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("GET: %v %v", r, err)
+		} else {
+			_ = r.Body.Close()
+		}
+		hangUp()
 		healthy(t, s, "b__t")
 	}
 	alone := serve(t, quick+"\nupstreams: {a: {url: \""+addr+"\"}}")

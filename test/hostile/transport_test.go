@@ -75,14 +75,18 @@ allowed_origins: ["https://app.example.com"]`))
 	}
 }
 
-func TestAGetWithoutStreamIs405AndAnUpstreams405DoesNoHarm_agentgateway1582(t *testing.T) {
+func TestAGetWithoutSessionIsRefusedAndAnUpstreams405DoesNoHarm_agentgateway1582(t *testing.T) {
 	bothEras(t, func(t *testing.T, u *upstream) {
 		u.tool("t")
 		g := open(t, members{"a": u})
 		for _, accept := range []string{"text/event-stream", "*/*", "text/html"} {
 			r, err := g.do(context.Background(), http.MethodGet, "", "Accept", accept)
-			if err != nil || r.Status != http.StatusMethodNotAllowed || !strings.Contains(r.Header.Get("Allow"), "POST") {
+			if err != nil || r.Status != http.StatusBadRequest {
 				t.Errorf("GET: %v %v", r, err)
+			}
+			r, err = g.do(context.Background(), http.MethodGet, "", "Accept", accept, "Mcp-Protocol-Version", "2026-07-28")
+			if err != nil || r.Status != http.StatusMethodNotAllowed || !strings.Contains(r.Header.Get("Allow"), "POST") {
+				t.Errorf("GET of a modern client: %v %v", r, err)
 			}
 		}
 		for _, verb := range []string{http.MethodPut, http.MethodPatch, http.MethodHead, "BREW"} {
