@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -161,26 +162,35 @@ func (t *teller) updated(u *relay.Update) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// edits give params the identifier and the subscription of this client.
 func (t *teller) edits(params []byte, uri string) (edits []wire.Edit, err error) {
 	var tag []wire.Member
 	if t.tag != nil {
 		tag = []wire.Member{{Name: mcp.MetaSubscriptionID, Value: t.tag}}
 	}
-	tagged := false
+	tagged, bare := false, false
 	err = wire.MemberSpans(params, func(name []byte, at wire.Span) bool {
 		switch {
 		case isName(name, "uri"):
 			edits = append(edits, wire.Edit{Span: at, With: wire.AppendString(nil, uri)})
 		case isName(name, "_meta"):
 			tagged = true
-			edits = append(edits, wire.Edit{Span: at, With: retag(at.Of(params), tag)})
+			meta := retag(at.Of(params), tag)
+			if bare = string(meta) == "{}"; !bare {
+				edits = append(edits, wire.Edit{Span: at, With: meta})
+			}
 		}
 		return true
 	})
-	if err == nil && !tagged && tag != nil {
-		open := wire.Span{Start: bytes.IndexByte(params, '{'), End: len(params)}
-		edits = append([]wire.Edit{wire.InsertMembers(params, open, wire.Member{Name: "_meta", Value: retag(nil, tag)})}, edits...)
+	all := wire.Span{Start: bytes.IndexByte(params, '{'), End: len(params)}
+	switch {
+	case err != nil:
+	case bare: // it held nothing but what was another hop's
+		edits, err = wire.DropMembers(edits, params, all, func(name []byte) bool { return string(name) == "_meta" })
+	case !tagged && tag != nil:
+		edits = append(edits, wire.InsertMembers(params, all, wire.Member{Name: "_meta", Value: retag(nil, tag)}))
 	}
+	slices.SortFunc(edits, func(a, b wire.Edit) int { return a.Start - b.Start })
 	return edits, err
 }
 

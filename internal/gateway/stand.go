@@ -44,7 +44,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *north.Exchange, v *server) e
 	}
 	t, err := v.catalog.Resolve(ctx, g.scope(x), mcp.Resources, uri)
 	if err != nil {
-		return notFound(x, uri, err)
+		return err
 	}
 	r := relay.Resource{Upstream: t.Upstream, URI: t.ID, Exposed: uri}
 	l := g.board.Standing(x.Session.ID, g.view(x), []relay.Resource{r})

@@ -248,14 +248,6 @@ func TestSentinelHeadersAreDecodedComparedAndMadeAnew_gosdk1234(t *testing.T) {
 	}
 }
 
-func TestAListenRequestIsRefusedCleanly_appwrite100(t *testing.T) {
-	t.Parallel()
-	g := open(t, members{"a": newModern(t).tool("t")})
-	r := g.modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
-	wantError(t, r, http.StatusNotFound, -32601)
-	healthy(t, g, "a__t")
-}
-
 func TestAQuestionMakesTheRightRoundTripAndNoOther_mcpnest262(t *testing.T) {
 	t.Parallel()
 	const state = `up-state "<ü>\n`

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -98,6 +99,8 @@ func (u *upstream) template(uri string) *upstream {
 }
 
 func (u *upstream) list(kind string, raw ...string) *upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.lists[kind] = append(u.lists[kind], raw...)
 	return u
 }
@@ -196,7 +199,10 @@ func (u *upstream) honest(x *exchange) {
 	case x.Method == "initialize" && u.legacy != "":
 		x.handshake(u.legacy)
 	case kinds[x.Method] != "":
-		x.page(kinds[x.Method], "", u.lists[kinds[x.Method]]...)
+		u.mu.Lock()
+		items := slices.Clone(u.lists[kinds[x.Method]])
+		u.mu.Unlock()
+		x.page(kinds[x.Method], "", items...)
 	case x.Method == "tools/call":
 		x.result(`{"content":[{"type":"text","text":"ok"}]}`)
 	case x.Method == "prompts/get":
