@@ -73,11 +73,7 @@ func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
 	members = append(members, `","`+mcp.MetaClientInfo+`":`...)
 	members = append(members, info...)
 	members = append(members, `,"`+mcp.MetaClientCapabilities+`":`...)
-	if askable {
-		members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision)...)
-	} else {
-		members = append(members, '{', '}')
-	}
+	members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision, askable)...)
 	if len(s.Capabilities)+len(s.ClientInfo) > maxCapsSize {
 		return members
 	}
@@ -90,26 +86,34 @@ func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
 	return members
 }
 
-// askableCache remembers the normal form of what clients can be asked.
+// askableCache remembers the normal form of what clients can be asked, and what
+// interfaces they show.
 type askableCache struct {
 	mu sync.RWMutex // guards m
-	m  map[string]string
+	m  map[askableKey]string
 }
 
-// of returns the normal form of a legacy client's declared capabilities, or ""
-// when it can be asked nothing.
-func (c *askableCache) of(raw []byte) string {
+type askableKey struct {
+	rev  mcp.Revision
+	caps string
+}
+
+// of returns the normal form of the capabilities that a client declared, as far
+// as its revision can express them, or "" when there are none.
+func (c *askableCache) of(raw []byte, rev mcp.Revision) string {
 	if len(raw) == 2 { // {}
 		return ""
 	}
 	c.mu.RLock()
-	form, ok := c.m[string(raw)]
+	form, ok := c.m[askableKey{rev, string(raw)}]
 	c.mu.RUnlock()
 	if ok {
 		return form
 	}
-	if caps, err := mcp.ParseClientCaps(raw); err == nil && caps.Key() != "{}" {
-		form = caps.Key()
+	if caps, err := mcp.ParseClientCaps(raw); err == nil {
+		if form = caps.For(rev).Key(); form == "{}" {
+			form = ""
+		}
 	}
 	if len(raw) > maxCapsSize {
 		return form
@@ -117,8 +121,8 @@ func (c *askableCache) of(raw []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil || len(c.m) >= maxCaps {
-		c.m = map[string]string{}
+		c.m = map[askableKey]string{}
 	}
-	c.m[string(raw)] = form
+	c.m[askableKey{rev, string(raw)}] = form
 	return form
 }

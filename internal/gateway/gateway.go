@@ -278,7 +278,7 @@ func (g *Gateway) Ended(s *store.Session) {
 // nobody else's (checklist 7.1).
 func (g *Gateway) clientKey(v *server, s *store.Session) south.SessionKey {
 	key := sessionKey(v, s.Principal, s.ID)
-	key.Caps = g.askable.of(s.Capabilities)
+	key.Caps = g.askable.of(s.Capabilities, s.Revision)
 	return key
 }
 
@@ -289,7 +289,7 @@ func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
 func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
 	s := catalog.Scope{Principal: x.Principal.Key}
 	if x.Session != nil {
-		s.Caps = g.askable.of(x.Session.Capabilities) // some servers offer only what the client can answer
+		s.Caps = g.askable.of(x.Session.Capabilities, x.Session.Revision) // some servers offer only what the client can answer
 	}
 	return s
 }

@@ -1,6 +1,11 @@
 package mcp
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // ClientCap is a set of what a client can be asked for.
 type ClientCap uint8
@@ -16,17 +21,19 @@ const (
 	CapSamplingTools
 )
 
-// relayed is what the gateway can ask a legacy client while a call of its runs,
-// for a modern upstream.
-const relayed = CapElicitation | CapElicitationForm | CapElicitationURL | CapRoots | CapSampling | CapSamplingContext | CapSamplingTools
-
 // ClientCaps is a client's capability set in normal form (checklist 7.1):
-// roots, sampling with context and tools, elicitation with form and url; what is
-// unknown is dropped. The zero value declares nothing. It is immutable.
+// roots, sampling with context and tools, elicitation with form and url, and the
+// MCP Apps extension; what is unknown is dropped. The zero value declares
+// nothing. It is immutable.
 type ClientCaps struct {
 	set        ClientCap
 	extensions []byte // raw object, or nil
+	ui         []byte // settings of the MCP Apps extension in canonical form, or nil
 }
+
+// maxUISettings bounds the settings of an extension that go into the key of a
+// session. Real ones name a media type or two.
+const maxUISettings = 2 << 10
 
 // ParseClientCaps reads a ClientCapabilities object. Absent (nil) is the empty
 // set; a bare "elicitation":{} means form mode (checklist T35). A capability that
@@ -68,9 +75,23 @@ func ParseClientCaps(raw []byte) (ClientCaps, error) {
 			c.set |= CapElicitation | modes
 		case "extensions":
 			c.extensions = value
+			c.ui = canonicalObject(find(value, ExtensionUI))
 		}
 	}
 	return c, nil
+}
+
+// canonicalObject returns the one form of a small object, whatever the order of
+// its members; nil for anything else. Numbers keep their digits.
+func canonicalObject(raw []byte) []byte {
+	if !isObject(raw) || len(raw) > maxUISettings {
+		return nil
+	}
+	v := jsontext.Value(bytes.Clone(raw))
+	if v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) != nil {
+		return nil
+	}
+	return v
 }
 
 // declared is flag if the object has that member as an object.
@@ -110,42 +131,72 @@ func (c ClientCaps) HasExtension(id string) bool {
 // Extensions is the raw object of extensions, or nil. It must not be changed.
 func (c ClientCaps) Extensions() []byte { return c.extensions }
 
-// Key is the normal form as JSON: equal for equal sets, so it can be part of a
-// session's key, and valid as the capabilities of an initialize (checklist 7.1).
-// Extensions are not part of it: a legacy peer knows none.
-func (c ClientCaps) Key() string { return string(c.set.append(nil)) }
+// For is what of c a client of revision rev can be asked for, and what of it is
+// of use to that client (checklist 6.5, 7.1): elicitation came with 2025-06-18,
+// its url mode and tools within sampling with 2025-11-25. A client of 2025-03-26
+// is shown no _meta of tools, and so cannot find their interfaces either.
+func (c ClientCaps) For(rev Revision) ClientCaps {
+	if rev < V20251125 {
+		c.set &^= CapSamplingContext | CapSamplingTools | CapElicitationURL
+	}
+	if rev < V20250618 {
+		c.set &^= CapElicitation | CapElicitationForm
+		c.ui = nil
+	}
+	if c.set&(CapElicitationForm|CapElicitationURL) == 0 {
+		c.set &^= CapElicitation // an empty object would mean form
+	}
+	return c
+}
 
-func (s ClientCap) append(dst []byte) []byte {
-	dst = append(dst, '{')
-	group := func(name string, on ClientCap, a string, fa ClientCap, b string, fb ClientCap) {
-		if s&on == 0 {
-			return
-		}
-		if dst[len(dst)-1] != '{' {
+// Unasked is c less everything that a server would have to ask for: what is left
+// of a client that cannot be asked now.
+func (c ClientCaps) Unasked() ClientCaps {
+	c.set = 0
+	return c
+}
+
+// Key is the normal form as JSON: equal for equal sets, so it can be part of a
+// session's key, and valid as the capabilities of an initialize or of a modern
+// request (checklist 7.1). Of extensions it holds MCP Apps alone, which changes
+// what a server offers; the others do not work through the gateway.
+func (c ClientCaps) Key() string {
+	dst := []byte{'{'}
+	group := func(name string, members ...string) {
+		if len(dst) > 1 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, '"')
-		dst = append(dst, name...)
-		dst = append(dst, `":{`...)
-		if s&fa != 0 {
-			dst = append(dst, '"')
-			dst = append(dst, a...)
-			dst = append(dst, `":{}`...)
-		}
-		if s&fb != 0 {
-			if s&fa != 0 {
+		dst = append(append(append(dst, '"'), name...), `":{`...)
+		for i, m := range members {
+			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(dst, '"')
-			dst = append(dst, b...)
-			dst = append(dst, `":{}`...)
+			dst = append(dst, m...)
 		}
 		dst = append(dst, '}')
 	}
-	group("elicitation", CapElicitation, "form", CapElicitationForm, "url", CapElicitationURL)
-	group("roots", CapRoots, "", 0, "", 0)
-	group("sampling", CapSampling, "context", CapSamplingContext, "tools", CapSamplingTools)
-	return append(dst, '}')
+	flags := func(a ClientCap, as string, b ClientCap, bs string) (out []string) {
+		if c.Has(a) {
+			out = append(out, `"`+as+`":{}`)
+		}
+		if c.Has(b) {
+			out = append(out, `"`+bs+`":{}`)
+		}
+		return out
+	}
+	if c.Has(CapElicitation) {
+		group("elicitation", flags(CapElicitationForm, "form", CapElicitationURL, "url")...)
+	}
+	if c.ui != nil {
+		group("extensions", `"`+ExtensionUI+`":`+string(c.ui))
+	}
+	if c.Has(CapRoots) {
+		group("roots")
+	}
+	if c.Has(CapSampling) {
+		group("sampling", flags(CapSamplingContext, "context", CapSamplingTools, "tools")...)
+	}
+	return string(append(dst, '}'))
 }
 
 // FilterModern returns a modern client's capabilities without the named
@@ -178,26 +229,15 @@ func FilterModern(raw []byte, dropExtensions ...string) []byte {
 
 // ModernFromLegacy returns the capabilities to declare to a modern upstream in
 // the name of a legacy client of revision rev, from what its initialize declared
-// (checklist 7.1, LM): only what the client can do and the gateway relays. What
-// cannot be read declares nothing.
-func ModernFromLegacy(raw []byte, rev Revision) []byte {
-	return modernFromLegacy(raw, rev, relayed)
-}
-
-func modernFromLegacy(raw []byte, rev Revision, relayed ClientCap) []byte {
+// (checklist 7.1, LM): only what the client can do, and nothing that it would
+// have to be asked for where it is not askable. What cannot be read declares nothing.
+func ModernFromLegacy(raw []byte, rev Revision, askable bool) []byte {
 	c, err := ParseClientCaps(raw)
 	if err != nil {
 		return []byte("{}")
 	}
-	set := c.set & relayed
-	if rev < V20251125 {
-		set &^= CapSamplingContext | CapSamplingTools | CapElicitationURL
+	if c = c.For(rev); !askable {
+		c = c.Unasked()
 	}
-	if rev < V20250618 {
-		set &^= CapElicitation | CapElicitationForm
-	}
-	if set&(CapElicitationForm|CapElicitationURL) == 0 {
-		set &^= CapElicitation // an empty object would mean form
-	}
-	return set.append(nil)
+	return []byte(c.Key())
 }

@@ -1,6 +1,9 @@
 package mcp
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestCapabilitySetsHaveOneNormalForm(t *testing.T) {
 	for _, tc := range []struct{ raw, key string }{
@@ -11,7 +14,15 @@ func TestCapabilitySetsHaveOneNormalForm(t *testing.T) {
 		{`{"sampling":{"tools":{"x":1},"context":{}},"roots":{"listChanged":true}}`, `{"roots":{},"sampling":{"context":{},"tools":{}}}`},
 		{`{"sampling":{"tools":{}}}`, `{"sampling":{"tools":{}}}`},
 		{`{"roots":null,"sampling":{}}`, `{"sampling":{}}`},
-		{`{"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, `{}`},
+		{`{"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}`, `{}`},
+		{
+			`{"roots":{},"extensions":{"io.modelcontextprotocol\/ui":{ "z":[ "\u0061" ],"mimeTypes":["text/html;profile=mcp-app"],"n":9007199254740993 }}}`,
+			`{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"],"n":9007199254740993,"z":["a"]}},"roots":{}}`,
+		},
+		{`{"extensions":{"io.modelcontextprotocol/ui":{}}}`, `{"extensions":{"io.modelcontextprotocol/ui":{}}}`},
+		{`{"extensions":{"io.modelcontextprotocol/ui":true}}`, `{}`},
+		{`{"extensions":{"io.modelcontextprotocol/ui":{"a":1,"a":2}}}`, `{}`},
+		{`{"extensions":{"io.modelcontextprotocol/ui":{"a":"` + strings.Repeat("x", 4000) + `"}}}`, `{}`},
 	} {
 		c, err := ParseClientCaps([]byte(tc.raw))
 		if err != nil {
@@ -73,28 +84,29 @@ func TestDroppedExtensionsLeaveTheRestAlone(t *testing.T) {
 	}
 }
 
+// Checklist 7.1, X4; the interfaces of MCP Apps are no question.
 func TestALegacyClientIsPromisedOnlyWhatItCanDo(t *testing.T) {
-	const raw = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{}}`
-	const everything = ^ClientCap(0)
-	for rev, want := range map[Revision]string{
-		V20251125: `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}`,
-		V20250618: `{"elicitation":{"form":{}},"roots":{},"sampling":{}}`,
-		V20250326: `{"roots":{},"sampling":{}}`,
+	const (
+		ui  = `"extensions":{"io.modelcontextprotocol/ui":{"m":1}}`
+		raw = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{},` + ui + `}`
+	)
+	for rev, want := range map[Revision][2]string{
+		V20260728: {`{"elicitation":{"form":{},"url":{}},` + ui + `,"roots":{},"sampling":{"context":{},"tools":{}}}`, `{` + ui + `}`},
+		V20251125: {`{"elicitation":{"form":{},"url":{}},` + ui + `,"roots":{},"sampling":{"context":{},"tools":{}}}`, `{` + ui + `}`},
+		V20250618: {`{"elicitation":{"form":{}},` + ui + `,"roots":{},"sampling":{}}`, `{` + ui + `}`},
+		V20250326: {`{"roots":{},"sampling":{}}`, `{}`},
 	} {
-		if got := string(modernFromLegacy([]byte(raw), rev, everything)); got != want {
-			t.Errorf("%s: %s, want %s", rev, got, want)
+		if got := string(ModernFromLegacy([]byte(raw), rev, true)); got != want[0] {
+			t.Errorf("%s: %s, want %s", rev, got, want[0])
 		}
-		if got := string(ModernFromLegacy([]byte(raw), rev)); got != want {
-			t.Errorf("%s: %s is declared, and %s can be asked", rev, got, want)
-		}
-		if got := string(modernFromLegacy([]byte(raw), rev, CapRoots)); got != `{"roots":{}}` {
-			t.Errorf("%s: only roots are relayed, but %s is declared", rev, got)
+		if got := string(ModernFromLegacy([]byte(raw), rev, false)); got != want[1] {
+			t.Errorf("%s, not to be asked: %s, want %s", rev, got, want[1])
 		}
 	}
-	if got := string(modernFromLegacy([]byte(`{"elicitation":{"url":{}}}`), V20250618, everything)); got != `{}` {
+	if got := string(ModernFromLegacy([]byte(`{"elicitation":{"url":{}}}`), V20250618, true)); got != `{}` {
 		t.Errorf("url mode alone must not become form mode: %s", got)
 	}
-	if got := string(modernFromLegacy([]byte(`{"elicitation":3}`), V20251125, everything)); got != `{}` {
+	if got := string(ModernFromLegacy([]byte(`{"elicitation":3}`), V20251125, true)); got != `{}` {
 		t.Errorf("unreadable capabilities declare %s", got)
 	}
 }
