@@ -14,7 +14,7 @@ type Relay struct{ ListChanged, Subscribe bool }
 
 // MergeCapabilities is the union of what upstreams declared, as far as the
 // gateway serves it (S20 to S25): completions, logging, prompts, resources,
-// tools, and to modern clients the MCP Apps extension. caps are raw
+// tools, and from 2025-11-25 on the MCP Apps extension. caps are raw
 // capabilities objects; one that is no object declares nothing. listChanged
 // follows relay alone, so that an upstream that comes late is announced;
 // subscribe also needs an upstream that has it. The result is a raw object,
@@ -63,7 +63,7 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 	if declared["completions"] {
 		add("completions")
 	}
-	if len(ui) > 0 && rev.Era() == mcp.Modern {
+	if len(ui) > 0 && rev >= mcp.V20251125 {
 		// Settings that upstreams do not share are nobody's to promise.
 		settings := ui[0]
 		for _, other := range ui[1:] {

@@ -378,7 +378,13 @@ func TestS19ToS25CapabilitiesAreAUnion(t *testing.T) {
 			Relay{},
 			`{"extensions":{"io.modelcontextprotocol/ui":{"a":1}}}`,
 		},
-		{"no extensions for legacy clients", caps(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), mcp.V20251125, Relay{}, `{}`},
+		{
+			"MCP Apps for legacy clients, and no other extension", caps(`{"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{}}}`),
+			mcp.V20251125,
+			Relay{},
+			`{"extensions":{"io.modelcontextprotocol/ui":{}}}`,
+		},
+		{"no extensions before 2025-11-25", caps(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), mcp.V20250618, Relay{}, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := string(MergeCapabilities(tc.caps, tc.rev, tc.relay)); got != tc.want {
