@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -10,9 +11,10 @@ import (
 )
 
 // ask relays a request of a legacy upstream to the legacy client whose call it
-// belongs to, and returns the client's response (checklist 7.7). Nil is the
-// answer of a client that cannot be asked: it did not declare that it can, or
-// there is no stream to ask it on.
+// belongs to, in the shape of the client's revision, and returns the client's
+// response as it is, related-task and all (checklist 7.7, T63). Nil is the answer
+// of a client that cannot be asked: it did not declare that it can, its revision
+// has no way to put the question, or there is no stream to ask it on.
 func (o *outbound) ask(ctx context.Context, s *wire.Answer) ([]byte, error) {
 	method, err := wire.String(s.Method.Of(s.Raw))
 	if err != nil {
@@ -22,11 +24,20 @@ func (o *outbound) ask(ctx context.Context, s *wire.Answer) ([]byte, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // what cannot be read declares nothing
 	}
-	mode, _ := wire.String(at(s.Params.Of(s.Raw), modePath))
-	if !caps.CanBeAsked(method, mode) {
+	params := s.Params.Of(s.Raw)
+	q, ok := mcp.ProjectQuestion(method, caps, o.x.Revision, params)
+	if !ok {
 		return nil, nil
 	}
-	response, err := o.x.Ask(ctx, s.Raw, s.ID)
+	raw, id := s.Raw, s.ID
+	if !bytes.Equal(q.Params, params) {
+		raw = wire.Splice(nil, s.Raw, wire.Edit{Span: s.Params, With: q.Params})
+		if id.Start > s.Params.Start {
+			id.Start += len(raw) - len(s.Raw)
+			id.End += len(raw) - len(s.Raw)
+		}
+	}
+	response, err := o.x.Ask(ctx, raw, id)
 	switch {
 	case err == nil:
 		return response, nil
@@ -37,5 +48,3 @@ func (o *outbound) ask(ctx context.Context, s *wire.Answer) ([]byte, error) {
 	}
 	return nil, err
 }
-
-var modePath = []string{"mode"}

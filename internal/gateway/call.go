@@ -138,16 +138,11 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	c := outbounds.Get().(*outbound)
 	defer c.free()
 	c.g, c.x, c.v, c.t, c.link, c.name = g, x, v, t, link, name
-	for rounds, idle := 0, 0; ; rounds++ {
+	c.next = c.recall()
+	for {
 		question, err := c.send(ctx, m, key, buf)
 		if question == nil || err != nil {
 			return err
-		}
-		if !question.InputRequests.Ok() {
-			idle++
-		}
-		if rounds == maxRounds || idle > maxIdle {
-			return c.cannot("more rounds than one call has")
 		}
 		if c.next, err = c.askRound(ctx, question); err != nil || c.next == nil {
 			return err

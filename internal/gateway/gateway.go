@@ -43,6 +43,8 @@ type Gateway struct {
 	caps      capsCache
 	declared  declaredCache
 	askable   askableCache
+	visits    *visits
+	visiting  waits
 	draining  atomic.Bool
 }
 
@@ -88,11 +90,13 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		servers:   map[string]*server{},
 		kept:      map[string]*south.Upstream{},
 		self:      implementations(version),
+		visits:    &visits{},
+		visiting:  usualWaits,
 	}
 	var err error
 	g.storage = storage
 	if before != nil {
-		g.storage = before.storage
+		g.storage, g.visits = before.storage, before.visits
 	}
 	if g.keys, err = deriveKeys(doc.Keys, g.storage.Ring); err != nil {
 		return nil, err
@@ -267,6 +271,7 @@ func (g *Gateway) Ended(s *store.Session) {
 	if v == nil {
 		return
 	}
+	g.visits.forget(s.ID)
 	key := g.clientKey(v, s)
 	for _, m := range v.members {
 		m.south.EndSession(key)

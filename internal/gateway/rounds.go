@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -12,10 +15,12 @@ import (
 )
 
 // Bounds on how often one call of a legacy client comes back: with questions
-// (checklist 7.4), and with nothing but the wish to be called again (T36).
+// (checklist 7.4), and with nothing but the wish to be called again (T36); and
+// on how much one round may ask.
 const (
-	maxRounds = 10
-	maxIdle   = 3
+	maxRounds    = 10
+	maxIdle      = 3
+	maxQuestions = 32
 )
 
 // round is what a modern upstream's question turns a legacy client's call into:
@@ -24,6 +29,12 @@ const (
 type round struct {
 	responses []byte // raw object of answers by key; nil: none were asked for
 	state     []byte // raw string; nil: the upstream sent none
+}
+
+// dialogue is what a legacy client's call remembers from one round to the next.
+type dialogue struct {
+	rounds, idle int
+	visit        visit // what the user was sent to, and agreed to
 }
 
 // questionError is a question of a modern upstream for a legacy client.
@@ -40,36 +51,86 @@ func question(s *wire.Answer) error {
 	return q
 }
 
+// errUnasked is a question that this client cannot be asked, or did not answer.
+var errUnasked = errors.New("the client cannot be asked")
+
+// refusedError is a client's error in the place of an answer that a round of a
+// modern upstream has no room for (checklist 7.5, X2).
+type refusedError struct {
+	method  string
+	failure []byte // raw error object, or nil
+}
+
+func (e *refusedError) Error() string { return "the client refuses " + e.method }
+
 // patience is how long a call waits before it answers an upstream that asked
 // nothing and only wants to be called again (checklist T36).
 const patience = 200 * time.Millisecond
 
 // askRound asks a legacy client what a modern upstream wants to know. It returns
-// the next round, or nil after the call was answered because the user would not.
+// the next round, or nil after the call was answered because there is none.
 func (o *outbound) askRound(ctx context.Context, s *wire.Answer) (*round, error) {
 	r := &round{}
 	if s.RequestState.Ok() {
 		r.state = append([]byte(nil), s.RequestState.Of(s.Raw)...)
 	}
 	if !s.InputRequests.Ok() {
-		select {
-		case <-time.After(patience):
-			return r, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if o.talk.idle++; o.talk.idle > maxIdle {
+			return nil, o.cannot("more rounds than one call has")
 		}
+		return r, o.pause(ctx, patience)
 	}
 	caps, err := mcp.ParseClientCaps(o.x.Session.Capabilities)
 	if err != nil {
 		return nil, o.cannot("a question that this client cannot be asked")
 	}
+	if o.talk.rounds == maxRounds {
+		return nil, o.cannot("more rounds than one call has")
+	}
+	o.talk.visit.begin()
+	asked, err := o.collect(ctx, caps, s.InputRequests.Of(s.Raw), r)
+	var refused *refusedError
+	switch {
+	case errors.Is(err, errUnasked):
+		return nil, o.cannot("an answer that the client cannot give")
+	case errors.As(err, &refused):
+		return nil, o.refused(refused)
+	case err != nil:
+		return nil, err
+	}
+	if len(o.talk.visit.again) > 0 {
+		if !o.talk.visit.patient(o.g.visiting) {
+			return nil, o.visitFirst(r)
+		}
+		if err := o.pause(ctx, o.talk.visit.next(o.g.visiting)); err != nil {
+			return nil, err
+		}
+	}
+	if asked > 0 {
+		o.talk.rounds++ // the rounds that only wait have a bound of their own
+	}
+	return r, nil
+}
+
+// collect asks the questions of one round, one after the other, since an
+// exchange is used by one goroutine, and puts the answers into r in the order of
+// their keys. asked counts those that the client was bothered with.
+func (o *outbound) collect(ctx context.Context, caps mcp.ClientCaps, requests []byte, r *round) (asked int, err error) {
 	r.responses = append(r.responses, '{')
 	var failed error
-	err = wire.Members(s.InputRequests.Of(s.Raw), func(key, request []byte) bool {
-		var answer []byte
-		if answer, failed = o.askOne(ctx, caps, request); failed != nil || answer == nil {
-			r.responses = nil
+	n := 0
+	err = wire.Members(requests, func(key, request []byte) bool {
+		if n++; n > maxQuestions {
+			failed = fault.New(fault.InvalidAnswer, "upstream %q asks more than %d questions at once", o.t.Upstream, maxQuestions)
 			return false
+		}
+		var answer []byte
+		var known bool
+		if answer, known, failed = o.askOne(ctx, caps, request); failed != nil {
+			return false
+		}
+		if !known {
+			asked++
 		}
 		if len(r.responses) > 1 {
 			r.responses = append(r.responses, ',')
@@ -80,35 +141,55 @@ func (o *outbound) askRound(ctx context.Context, s *wire.Answer) (*round, error)
 		r.responses = append(r.responses, answer...)
 		return true
 	})
-	switch {
-	case failed != nil:
-		return nil, failed
-	case err != nil:
-		return nil, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks with malformed inputRequests", o.t.Upstream)
-	case r.responses == nil:
-		return nil, o.cannot("an answer that the client did not give")
+	if failed != nil {
+		return asked, failed
+	}
+	if err != nil {
+		return asked, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks with malformed inputRequests", o.t.Upstream)
 	}
 	r.responses = append(r.responses, '}')
-	return r, nil
+	return asked, nil
 }
 
-// askOne asks one question and returns the bare result to send on; nil when the
-// client gives none.
-func (o *outbound) askOne(ctx context.Context, caps mcp.ClientCaps, request []byte) ([]byte, error) {
+// askOne asks one question and returns the bare result to send on; known says
+// that the user gave it in a round before.
+func (o *outbound) askOne(ctx context.Context, caps mcp.ClientCaps, request []byte) (answer []byte, known bool, err error) {
 	method, err := wire.String(at(request, methodPath))
 	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks without a method", o.t.Upstream)
+		return nil, false, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks without a method", o.t.Upstream)
 	}
-	params := at(request, paramsPath)
-	mode, _ := wire.String(at(params, modePath))
-	if !caps.CanBeAsked(method, mode) {
-		return nil, nil
+	q, ok := mcp.ProjectQuestion(method, caps, o.x.Revision, at(request, paramsPath))
+	if !ok {
+		return nil, false, errUnasked
 	}
-	if method == "elicitation/create" && o.x.Revision < mcp.V20251125 {
-		params = without(params, "mode") // the revision has only the one
+	id := ""
+	if q.URL {
+		if answer = o.talk.visit.agreed(q.Params); answer != nil {
+			return answer, true, nil
+		}
+		id = rand.Text()
+		q.Params = mcp.WithElicitationID(q.Params, id)
 	}
+	result, failure, err := o.put(ctx, method, q.Params)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case result == nil && method == mcp.CreateElicitation:
+		return []byte(`{"action":"cancel"}`), false, nil // an error has no place in inputResponses
+	case result == nil:
+		return nil, false, &refusedError{method, failure}
+	}
+	result = without(result, "_meta") // (checklist T63)
+	if q.URL {
+		o.talk.visit.note(q.Params, id, result)
+	}
+	return result, false, nil
+}
+
+// put asks the client, and returns its result, or its error when result is nil.
+func (o *outbound) put(ctx context.Context, method string, params []byte) (result, failure []byte, err error) {
 	msg := append([]byte(`{"jsonrpc":"2.0","id":0,"method":`), wire.AppendString(nil, method)...)
-	if len(params) > 0 {
+	if params != nil {
 		msg = append(msg, `,"params":`...)
 		msg = append(msg, params...)
 	}
@@ -116,28 +197,43 @@ func (o *outbound) askOne(ctx context.Context, caps mcp.ClientCaps, request []by
 	response, err := o.x.Ask(ctx, msg, wire.Span{Start: len(`{"jsonrpc":"2.0","id":`), End: len(`{"jsonrpc":"2.0","id":0`)})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	case errors.Is(err, north.ErrCannotAsk):
-		return nil, nil
+		return nil, nil, errUnasked
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	var m wire.Message
 	if err := wire.Parse(response, &m); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	switch {
-	case m.Result.Ok():
-		return without(m.Result.Of(m.Raw), "_meta"), nil // (checklist T63)
-	case method == "elicitation/create":
-		return []byte(`{"action":"cancel"}`), nil // an error has no place in inputResponses
+	if result = m.Result.Of(m.Raw); len(result) == 0 || result[0] != '{' {
+		return nil, m.Error.Of(m.Raw), nil
 	}
-	return nil, nil
+	return result, nil, nil
+}
+
+// pause waits within a call, whose stream, if it has one, is kept alive meanwhile.
+func (o *outbound) pause(ctx context.Context, d time.Duration) error {
+	wake := make(chan struct{})
+	over := time.AfterFunc(d, func() { close(wake) })
+	defer over.Stop()
+	if o.x.TakesQuestions() {
+		return o.x.Wait(ctx, wake)
+	}
+	select { // there is no stream
+	case <-wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 var (
-	methodPath = []string{"method"}
-	paramsPath = []string{"params"}
+	methodPath  = []string{"method"}
+	paramsPath  = []string{"params"}
+	codePath    = []string{"code"}
+	messagePath = []string{"message"}
 )
 
 // without is a raw object without a member.
@@ -153,4 +249,42 @@ func without(obj []byte, name string) []byte {
 // cannot ends a call whose question found no answer.
 func (o *outbound) cannot(what string) error {
 	return failed(o.x, "upstream \""+o.t.Upstream+"\" needs "+what)
+}
+
+// refused ends a call whose question the client answered with an error: as a
+// failed tool, or as an error with the client's own in its data (checklist 7.5-3).
+func (o *outbound) refused(e *refusedError) error {
+	text := "upstream \"" + o.t.Upstream + "\" needs an answer to " + e.method + ", which the client refused"
+	if said, err := wire.String(at(e.failure, messagePath)); err == nil && said != "" {
+		text += ": " + said
+	}
+	if o.x.Method.Name == mcp.ToolsCall {
+		return failed(o.x, text)
+	}
+	data := []byte{'{'}
+	for _, m := range [...]struct {
+		name string
+		path []string
+	}{{"code", codePath}, {"message", messagePath}} {
+		if v := at(e.failure, m.path); v != nil {
+			if len(data) > 1 {
+				data = append(data, ',')
+			}
+			data = append(append(append(data, '"'), m.name...), '"', ':')
+			data = append(data, v...)
+		}
+	}
+	return replyError(o.x, fault.Internal, text, append(data, '}'))
+}
+
+// replyError answers a call with an error on its own stream, where a question
+// has opened that already.
+func replyError(x *north.Exchange, code fault.Code, text string, data []byte) error {
+	b := []byte(`{"code":`)
+	b = strconv.AppendInt(b, int64(code), 10)
+	b = append(b, `,"message":`...)
+	b = wire.AppendString(b, text)
+	b = append(b, `,"data":`...)
+	b = append(b, data...)
+	return x.Reply(http.StatusOK, []byte(`{"jsonrpc":"2.0","id":`), x.ID(), []byte(`,"error":`), b, []byte(`}}`))
 }
