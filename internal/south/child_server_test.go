@@ -41,6 +41,7 @@ type testServer struct {
 	mu        sync.Mutex // guards what follows
 	cancelled []string
 	answers   []string // to requests of its own
+	asker     asker
 }
 
 func newTestServer(modes string) *testServer { return &testServer{modes: strings.Split(modes, ",")} }
@@ -126,6 +127,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`, m.ID)
 		}
 	case "initialize":
+		s.declared(line)
 		switch {
 		case s.is("mute"):
 		case s.is("legacy"), s.is("exits"), s.is("silent"):
@@ -150,6 +152,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		s.mu.Lock()
 		s.cancelled = append(s.cancelled, string(m.Params.RequestID))
 		s.mu.Unlock()
+		s.stopped()
 	case "tools/call":
 		if m.Params.Name == "read-nothing" {
 			s.text(m, "ok")
@@ -160,6 +163,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		s.mu.Lock()
 		s.answers = append(s.answers, strings.TrimSpace(string(line)))
 		s.mu.Unlock()
+		s.answered(line)
 	}
 }
 
@@ -235,6 +239,9 @@ func (s *testServer) call(m *testMessage) {
 		defer s.mu.Unlock()
 		s.text(m, strings.Join(s.answers, "\n"))
 	default:
+		if s.asks(m) {
+			return
+		}
 		s.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such tool"}}`, m.ID)
 	}
 }
