@@ -117,5 +117,15 @@ func (p *process) question(a *Answer, l *Link, r *Request, w *waiting, s *wire.A
 	return errors.Join(errEvent, err)
 }
 
+// isCut reports whether the wait has failed.
+func (w *waiting) isCut() bool {
+	select {
+	case <-w.cut:
+		return true
+	default:
+		return false
+	}
+}
+
 // errOvertaken ends a question whose call was answered without it.
 var errOvertaken = errors.New("the upstream did not wait for the answer")

@@ -93,7 +93,6 @@ func (p *process) response(s *wire.Answer, owned bool) {
 		p.u.o.Log.Debug("response to no request dropped", "upstream", p.u.o.Key)
 		return
 	}
-	p.overtake(w)
 	a := arrival{scan: *s, answer: true}
 	switch {
 	case owned:
@@ -103,6 +102,7 @@ func (p *process) response(s *wire.Answer, owned bool) {
 	default:
 		a.scan.Raw = bytes.Clone(s.Raw)
 	}
+	p.overtake(w)
 	p.deliver(w, a)
 }
 

@@ -36,12 +36,12 @@ func TestMain(m *testing.M) {
 // testServer is an MCP server over stdio that misbehaves as its mode, a list of
 // words, says.
 type testServer struct {
-	modes     []string
-	out       sync.Mutex // guards stdout
-	mu        sync.Mutex // guards what follows
-	cancelled []string
-	answers   []string // to requests of its own
-	asker     asker
+	modes      []string
+	questioner questioner
+	out        sync.Mutex // guards stdout
+	mu         sync.Mutex // guards what follows
+	cancelled  []string
+	answers    []string // to requests of its own
 }
 
 func newTestServer(modes string) *testServer { return &testServer{modes: strings.Split(modes, ",")} }

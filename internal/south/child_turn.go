@@ -12,42 +12,26 @@ import (
 // linkFor is the way for a caller that can be asked. Only a legacy child needs
 // more for that than the process that all share: a modern one does not ask, it
 // answers that it needs input.
+//
+// This is where it is decided who gets a process of its own: a key that declares
+// capabilities, and of its requests only those whose caller takes questions (see
+// Send). A list, a watch, and whatever else nobody can be asked during, goes to
+// the shared process, and starts none: lists are shared by more callers than a
+// session has.
 func (c *child) linkFor(ctx context.Context, key SessionKey) (*Link, error) {
-	i := c.u.info.Load()
-	if i == nil {
-		l, err := c.link(ctx) // what the child speaks, the shared process tells
-		if err != nil {
-			return nil, err
-		}
-		i = &l.process.init
+	l, err := c.link(ctx) // it tells what the child speaks, too
+	if err != nil || l.Era == mcp.Modern {
+		return l, err
 	}
-	if i.Era == mcp.Modern {
-		return c.link(ctx)
-	}
-	return &Link{Upstream: c.u, Era: i.Era, Revision: i.Revision, key: &key}, nil
+	own := *l
+	own.key = &key
+	return &own, nil
 }
 
-// consult sends a request to a legacy child whose caller can be asked.
-//
-// This is where it is decided who needs a process of its own: only a request
-// whose caller takes questions. A list, and whatever else nobody can be asked
-// during, goes to the shared process, and starts none. Lists are shared by more
-// callers than a session has.
-//
-// The call has to wait for its turn. Its own time begins with that.
+// consult sends a request whose caller can be asked to the private process of the
+// link's key. It has to wait for its turn, and its own time begins with that.
 func (l *Link) consult(a *Answer, r *Request) error {
 	u := l.Upstream
-	if r.OnRequest == nil {
-		shared, err := u.child.link(a.ctx)
-		if err == nil {
-			err = u.acquire(a.ctx)
-		}
-		if err != nil {
-			return err
-		}
-		a.slot = true
-		return shared.converse(a, r)
-	}
 	if u.breaker.open() {
 		u.wake()
 		return u.refusing(errors.New("the breaker is open"))

@@ -42,16 +42,6 @@ func (w *waiting) fail(why error) {
 	})
 }
 
-// isCut reports whether the wait has failed.
-func (w *waiting) isCut() bool {
-	select {
-	case <-w.cut:
-		return true
-	default:
-		return false
-	}
-}
-
 // next returns what arrives, in order.
 func (w *waiting) next(ctx context.Context) (arrival, error) {
 	select {

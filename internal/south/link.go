@@ -13,16 +13,16 @@ import (
 )
 
 // Link is a way to an upstream for the messages of one caller: stateless for a
-// modern upstream, one session for a legacy one, one process of a child; see
-// consult for a child whose caller may be asked. It may be shared by concurrent
-// calls.
+// modern upstream, one session for a legacy one, one process of a child, and
+// beside it that of the caller alone where a legacy child may ask it. It may be
+// shared by concurrent calls.
 type Link struct {
 	Upstream *Upstream
 	Era      mcp.Era
 	Revision mcp.Revision
 	session  *session    // legacy over HTTP only
 	process  *process    // a child only
-	key      *SessionKey // a legacy child whose caller may be asked, in place of process
+	key      *SessionKey // whose private process is asked for; nil: process does it all
 }
 
 // Request is one message for an upstream, its body built for the link's era.
@@ -72,7 +72,7 @@ func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
 }
 
 // Child reports whether the link leads to a child process, over stdio.
-func (l *Link) Child() bool { return l.Upstream.child != nil }
+func (l *Link) Child() bool { return l.process != nil }
 
 // NextID mints the id of a request on this link, as raw JSON appended to dst.
 func (l *Link) NextID(dst []byte) []byte { return l.Upstream.nextID(dst) }
@@ -103,7 +103,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 	u := l.Upstream
 	a := newAnswer(ctx, u, r.Timeout)
 	a.id = r.ID
-	if l.key != nil {
+	if l.key != nil && r.OnRequest != nil {
 		if err := l.consult(a, r); err != nil {
 			a.Close()
 			return nil, err

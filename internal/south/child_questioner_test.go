@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// asker is the part of a testServer that asks its client.
-type asker struct {
+// questioner is the part of a testServer that asks its client.
+type questioner struct {
 	mu      sync.Mutex // guards what follows
 	caps    string
 	next    int
@@ -29,27 +29,27 @@ func (s *testServer) declared(line []byte) {
 	if err := json.Unmarshal(line, &m); err != nil {
 		panic(err)
 	}
-	s.asker.caps = string(m.Params.Capabilities)
-	if s.is("dies-if-told") && s.asker.caps != "{}" {
+	s.questioner.caps = string(m.Params.Capabilities)
+	if s.is("dies-if-told") && s.questioner.caps != "{}" {
 		os.Exit(5)
 	}
-	if s.is("slow-if-told") && s.asker.caps != "{}" {
+	if s.is("slow-if-told") && s.questioner.caps != "{}" {
 		time.Sleep(300 * time.Millisecond)
 	}
 }
 
 func (s *testServer) stopped() {
-	s.asker.mu.Lock()
-	defer s.asker.mu.Unlock()
-	if s.asker.on != nil {
-		s.asker.on()
-		s.asker.on = nil
+	s.questioner.mu.Lock()
+	defer s.questioner.mu.Unlock()
+	if s.questioner.on != nil {
+		s.questioner.on()
+		s.questioner.on = nil
 	}
 }
 
 // question sends a request of its own and returns its id and where the answer comes.
 func (s *testServer) question(text string) (string, chan string) {
-	a := &s.asker
+	a := &s.questioner
 	a.mu.Lock()
 	a.next++
 	id, answer := fmt.Sprint("q", a.next), make(chan string, 1)
@@ -78,10 +78,10 @@ func (s *testServer) answered(line []byte) {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "answered", m.ID, m.Error.Code)
-	s.asker.mu.Lock()
-	answer := s.asker.open[m.ID]
-	delete(s.asker.open, m.ID)
-	s.asker.mu.Unlock()
+	s.questioner.mu.Lock()
+	answer := s.questioner.open[m.ID]
+	delete(s.questioner.open, m.ID)
+	s.questioner.mu.Unlock()
 	if answer == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (s *testServer) answered(line []byte) {
 
 // asks runs the tools that ask. It reports whether it is one of them.
 func (s *testServer) asks(m *testMessage) bool {
-	a := &s.asker
+	a := &s.questioner
 	a.mu.Lock()
 	a.running++
 	a.crowd = a.crowd || a.running > 1
