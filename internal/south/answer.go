@@ -355,7 +355,7 @@ func (a *Answer) mine() bool {
 func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 	if s.ID.Ok() {
 		if l.Era == mcp.Legacy {
-			return a.asked(l, r, s)
+			return a.asked(a.ctx, l, r, s)
 		}
 		a.u.o.Log.Debug("request from a modern upstream dropped", "upstream", a.u.o.Key)
 		return nil
@@ -369,14 +369,15 @@ func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 	return r.OnEvent(s)
 }
 
-// asked deals with a request of a legacy upstream while its call runs.
-func (a *Answer) asked(l *Link, r *Request, s *wire.Answer) error {
+// asked deals with a request of a legacy upstream while its call runs. The client
+// is waited for as long as ctx, which is the call's or ends before it.
+func (a *Answer) asked(ctx context.Context, l *Link, r *Request, s *wire.Answer) error {
 	if r.OnRequest == nil || string(s.Method.Of(s.Raw)) == `"`+mcp.Ping+`"` {
 		return l.answerRequest(a.ctx, s)
 	}
 	since := time.Now()
 	stopped := a.clock.Stop()
-	response, err := r.OnRequest(a.ctx, s)
+	response, err := r.OnRequest(ctx, s)
 	if stopped {
 		a.last = a.last.Add(time.Since(since))
 		a.clock.Reset(min(a.timeout, max(time.Until(a.last), 0)))

@@ -56,13 +56,18 @@ const (
 )
 
 // child keeps one process of a command running: started when first needed,
-// again with backoff when it ended, and never two at a time.
+// again with backoff when it ended, and never two at a time. It is the process
+// that all callers share, or that of one key alone; see privates.
 type child struct {
 	u *Upstream
 	c Command
-	// rush is closed when there is no more time for a child to end politely.
-	rush     chan struct{}
-	rushOnce sync.Once
+	// caps are the client capabilities that its process is told of, raw JSON; "":
+	// none, for it is shared.
+	caps     string
+	privates *privates // of the shared one only
+	// rush ends when there is no more time for a child to end politely.
+	rush  context.Context
+	hurry context.CancelFunc
 
 	mu       sync.Mutex // guards what follows; never held across I/O
 	live     *process   // answers calls; nil: none does
@@ -75,7 +80,10 @@ type child struct {
 }
 
 func newChild(u *Upstream, c Command) *child {
-	return &child{u: u, c: c, rush: make(chan struct{})}
+	n := &child{u: u, c: c}
+	n.rush, n.hurry = context.WithCancel(context.Background())
+	n.privates = &privates{shared: n, byKey: map[SessionKey]*private{}}
+	return n
 }
 
 func (c *child) current() *process {
@@ -91,22 +99,30 @@ func (c *child) link(ctx context.Context) (*Link, error) {
 		if p := c.current(); p != nil {
 			return &p.link, nil
 		}
-		c.mu.Lock()
-		pause := time.Until(c.next)
-		c.mu.Unlock()
-		if pause > shortPause {
-			cause := errors.New("it failed before")
-			if f := c.u.lastErr.Load(); f != nil {
-				cause = f.err
-			}
-			return nil, fault.Wrap(cause, fault.UpstreamUnavailable, "upstream %q ended and is started again in %v", c.u.o.Key, pause.Round(time.Second)).
-				WithHint("nothing ran; try again then")
+		if err := c.pausing(); err != nil {
+			return nil, err
 		}
 		if _, err := c.u.connect(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return nil, fault.New(fault.UpstreamUnavailable, "upstream %q ended again", c.u.o.Key).WithHint("nothing ran; try again in a few seconds")
+}
+
+// pausing is an error while the pause before the next start is a long one.
+func (c *child) pausing() error {
+	c.mu.Lock()
+	pause := time.Until(c.next)
+	c.mu.Unlock()
+	if pause <= shortPause {
+		return nil
+	}
+	cause := errors.New("it failed before")
+	if f := c.u.lastErr.Load(); f != nil {
+		cause = f.err
+	}
+	return fault.Wrap(cause, fault.UpstreamUnavailable, "upstream %q ended and is started again in %v", c.u.o.Key, pause.Round(time.Second)).
+		WithHint("nothing ran; try again then")
 }
 
 // start brings a process up to its first handshake. Its caller sees to it that
@@ -161,6 +177,9 @@ func (c *child) adopt(p *process) error {
 	c.starts++
 	again := c.starts > 1
 	c.mu.Unlock()
+	if c.caps != "" {
+		return nil // what the upstream is, the shared process tells
+	}
 	old := c.u.info.Load()
 	i := p.init
 	c.u.found(&i)
@@ -188,6 +207,11 @@ func (c *child) ended(p *process, why error) {
 	}
 	closed := c.closed
 	c.mu.Unlock()
+	if wasLive && !closed && c.caps != "" {
+		// The upstream is no worse for it, and nobody needs another before a call does.
+		c.u.o.Log.Warn("upstream's process for one client ended", "upstream", c.u.o.Key, "pid", p.pid(), "error", why)
+		return
+	}
 	if wasLive && !closed {
 		c.u.o.Log.Warn("upstream ended", "upstream", c.u.o.Key, "pid", p.pid(), "error", why)
 		_ = c.u.fail(fault.Wrap(why, fault.ConnectionLost, "the process of upstream %q ended", c.u.o.Key))
@@ -198,8 +222,11 @@ func (c *child) ended(p *process, why error) {
 // spawn starts a process once the one before is gone.
 func (c *child) spawn(ctx context.Context) (*process, error) {
 	c.mu.Lock()
-	last := c.last
+	last, closed := c.last, c.closed
 	c.mu.Unlock()
+	if closed {
+		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q is being closed", c.u.o.Key)
+	}
 	if last != nil {
 		select {
 		case <-last.done:
@@ -250,22 +277,62 @@ func (c *child) forget() {
 	}
 }
 
-// close ends the process for good: politely while ctx allows.
+// close ends the process for good, and the private ones: politely while ctx
+// allows.
 func (c *child) close(ctx context.Context) {
+	stop := context.AfterFunc(ctx, c.hurry)
+	defer stop()
+	all := append(c.privates.shut(), c)
+	for _, each := range all {
+		each.end()
+	}
+	for _, each := range all {
+		if last := each.youngest(); last != nil {
+			<-last.done
+		}
+	}
+}
+
+// end ends the process for good. It does not wait.
+func (c *child) end() {
 	c.mu.Lock()
 	c.closed = true
 	last := c.last
 	c.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { c.rushOnce.Do(func() { close(c.rush) }) })
-	defer stop()
 	if last != nil {
 		last.abandon(os.ErrClosed)
-		<-last.done
+	}
+}
+
+func (c *child) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *child) youngest() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// gone reports whether nothing is left of the processes so far.
+func (c *child) gone() bool {
+	last := c.youngest()
+	if last == nil {
+		return true
+	}
+	select {
+	case <-last.done:
+		return true
+	default:
+		return false
 	}
 }
 
 // describe tells the operator how the child stands.
 func (c *child) describe(s *State) {
+	s.Sessions += c.privates.running()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Starts = c.starts

@@ -25,6 +25,8 @@ func (l *Link) converse(a *Answer, r *Request) error {
 	}
 	err = p.exchange(a, l, r)
 	switch {
+	case err != nil && p.child.over():
+		done(nil) // it was ended here, on purpose
 	case err != nil && a.ctx.Err() != nil && !errors.Is(context.Cause(a.ctx), errDeadline):
 		done(nil) // the caller went away; that says nothing of the upstream
 	default:
@@ -41,15 +43,17 @@ func (p *process) exchange(a *Answer, l *Link, r *Request) error {
 	if err != nil {
 		return p.u.unsent(err)
 	}
+	p.begin(w)
 	sent, err := p.write(a.ctx, r.Body)
 	if err == nil {
 		err = p.await(a, l, r, w)
 	}
 	unanswered := p.leave(w)
+	p.finish(w)
 	switch {
 	case err == nil:
 		return nil
-	case sent && unanswered:
+	case sent && (unanswered || errors.Is(err, errSlowCaller)):
 		p.cancel(r.ID)
 	}
 	var f *fault.Error
@@ -82,6 +86,12 @@ func (p *process) await(a *Answer, l *Link, r *Request, w *waiting) error {
 			a.Whole, a.Scan, a.bufs[0] = got.scan.Raw, got.scan, got.window
 			return nil
 		}
+		if got.scan.ID.Ok() {
+			if err := p.question(a, l, r, w, &got.scan); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := a.event(l, r, &got.scan); err != nil {
 			return errors.Join(errEvent, err)
 		}
@@ -92,7 +102,9 @@ func (p *process) await(a *Answer, l *Link, r *Request, w *waiting) error {
 // both eras do it so (checklist 120, 135).
 func (p *process) cancel(id []byte) {
 	body := cancellation(id)
+	over := p.settling()
 	p.u.work.Go(func() {
+		defer over()
 		ctx, cancel := context.WithTimeout(p.u.ctx, 5*time.Second)
 		defer cancel()
 		if _, err := p.write(ctx, body); err != nil {

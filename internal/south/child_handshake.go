@@ -111,7 +111,9 @@ func (c *child) handshake(ctx context.Context) (*process, error) {
 	}
 	if err != nil {
 		c.mu.Lock()
-		c.hint = mcp.EraUnknown
+		if c.caps == "" {
+			c.hint = mcp.EraUnknown
+		}
 		c.mu.Unlock()
 		p.abandon(err)
 		return nil, u.startFault(ctx, err)
@@ -195,7 +197,7 @@ func (p *process) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, slowStart*u.o.ProbeTimeout)
 	defer cancel()
 	id := u.nextID(nil)
-	s, err := p.ask(ctx, id, u.initializeBody(id, ""))
+	s, err := p.ask(ctx, id, u.initializeBody(id, p.child.caps))
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,10 @@ type process struct {
 	waiting map[string]*waiting // requests without an answer, by raw id
 	lost    error               // why nothing more will come; nil: it may
 
+	// What follows is a private process's only.
+	calling atomic.Pointer[calling] // the call in flight, which is asked; nil: none
+	settled chan struct{}           // closed when the call given up last is over; owned by the turn's holder
+
 	level  chan struct{} // holds a token while the log level is set
 	levels int           // rank of the level set, plus one; owned by the token's holder
 
@@ -183,7 +187,6 @@ func (p *process) supervise() {
 	<-p.eof
 	<-p.logged
 	p.lose(p.exit())
-	close(p.replies)
 	p.closeFiles()
 	if p.guard != nil {
 		p.guard.release()
@@ -198,7 +201,7 @@ func (p *process) ends() bool {
 	case <-p.exited:
 		return true
 	case <-t.C:
-	case <-p.child.rush:
+	case <-p.child.rush.Done():
 	}
 	return false
 }
@@ -296,7 +299,13 @@ func (p *process) push(ctx context.Context, line []byte) (sent bool, err error) 
 // reply sends the answers to the child's own requests, so that the reader never
 // waits for a child that does not read.
 func (p *process) reply() {
-	for body := range p.replies {
+	for {
+		var body []byte
+		select {
+		case body = <-p.replies:
+		case <-p.exited:
+			return
+		}
 		ctx, cancel := context.WithTimeout(p.u.ctx, 5*time.Second)
 		if _, err := p.write(ctx, body); err != nil {
 			p.u.o.Log.Debug("answer to an upstream's request not delivered", "upstream", p.u.o.Key, "error", err)

@@ -106,21 +106,32 @@ func (p *process) response(s *wire.Answer, owned bool) {
 	default:
 		a.scan.Raw = bytes.Clone(s.Raw)
 	}
+	p.overtake(w)
 	p.deliver(w, a)
 }
 
-// request answers what a legacy child asks. No capability was declared, so only
-// ping is served; a modern child must not ask at all (checklist 119, 136).
+// request answers what a legacy child asks. The shared process was told of no
+// capability, so only ping is served; what a private one asks is for the call in
+// flight. A modern child must not ask at all (checklist 119, 136).
 func (p *process) request(s *wire.Answer) {
 	method, err := wire.String(s.Method.Of(s.Raw))
 	if err != nil || (p.spoken() == mcp.Modern && method != mcp.Ping) {
 		p.u.o.Log.Debug("request from an upstream dropped", "upstream", p.u.o.Key, "method", method)
 		return
 	}
+	if p.child.caps != "" && method != mcp.Ping {
+		p.asks(s)
+		return
+	}
+	p.answer(requestAnswer(s.ID.Of(s.Raw), method))
+}
+
+// answer has one of the child's own requests answered. It never blocks.
+func (p *process) answer(body []byte) {
 	select {
-	case p.replies <- requestAnswer(s.ID.Of(s.Raw), method):
+	case p.replies <- body:
 	default:
-		p.u.o.Log.Debug("an upstream asks more than it reads answers; one is dropped", "upstream", p.u.o.Key, "method", method)
+		p.u.o.Log.Debug("an upstream asks more than it reads answers; one is dropped", "upstream", p.u.o.Key)
 	}
 }
 

@@ -36,13 +36,14 @@ func TestMain(m *testing.M) {
 // testServer is an MCP server over stdio that misbehaves as its mode, a list of
 // words, says.
 type testServer struct {
-	modes     []string
-	out       sync.Mutex // guards stdout
-	mu        sync.Mutex // guards what follows
-	cancelled []string
-	answers   []string // to requests of its own
-	asked     []string // for what it is to tell of, in order
-	listen    string   // raw id of the last subscriptions/listen
+	modes      []string
+	questioner questioner
+	out        sync.Mutex // guards stdout
+	mu         sync.Mutex // guards what follows
+	cancelled  []string
+	answers    []string // to requests of its own
+	asked      []string // for what it is to tell of, in order
+	listen     string   // raw id of the last subscriptions/listen
 }
 
 func newTestServer(modes string) *testServer { return &testServer{modes: strings.Split(modes, ",")} }
@@ -147,6 +148,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":%s,"ttlMs":0,"cacheScope":"private"}}`, m.ID, s.caps())
 		}
 	case "initialize":
+		s.declared(line)
 		switch {
 		case s.is("mute"):
 		case s.is("legacy"), s.is("exits"), s.is("silent"):
@@ -184,6 +186,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		s.mu.Lock()
 		s.cancelled = append(s.cancelled, string(m.Params.RequestID))
 		s.mu.Unlock()
+		s.stopped()
 	case "tools/call":
 		if m.Params.Name == "read-nothing" {
 			s.text(m, "ok")
@@ -194,6 +197,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		s.mu.Lock()
 		s.answers = append(s.answers, strings.TrimSpace(string(line)))
 		s.mu.Unlock()
+		s.answered(line)
 	}
 }
 
@@ -287,6 +291,9 @@ func (s *testServer) call(m *testMessage) {
 		defer s.mu.Unlock()
 		s.text(m, strings.Join(s.answers, "\n"))
 	default:
+		if s.asks(m) {
+			return
+		}
 		s.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such tool"}}`, m.ID)
 	}
 }

@@ -81,10 +81,13 @@ type toolCall struct {
 	timeout time.Duration
 	level   string
 	onEvent func(*wire.Answer) error
+
+	key       SessionKey
+	onRequest func(context.Context, *wire.Answer) ([]byte, error)
 }
 
 func (c toolCall) send(ctx context.Context, u *Upstream) (string, error) {
-	l, err := u.Link(ctx, SessionKey{})
+	l, err := u.Link(ctx, c.key)
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +96,7 @@ func (c toolCall) send(ctx context.Context, u *Upstream) (string, error) {
 		c.args = "{}"
 	}
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s}}}`, id, c.name, c.args, id)
-	a, err := l.Send(ctx, &Request{Method: mcp.ToolsCall, ID: id, Body: body, Timeout: c.timeout, Level: c.level, OnEvent: c.onEvent})
+	a, err := l.Send(ctx, &Request{Method: mcp.ToolsCall, ID: id, Body: body, Timeout: c.timeout, Level: c.level, OnEvent: c.onEvent, OnRequest: c.onRequest})
 	if err != nil {
 		return "", err
 	}

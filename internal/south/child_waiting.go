@@ -155,12 +155,19 @@ func (p *process) drop(w *waiting, why error) {
 }
 
 // deliver hands a message to its caller. The reader waits for one whose queue
-// is full, for that pushes back on the child, but not for ever.
+// is full, for that pushes back on the child, but not for ever, and not at all
+// while the caller waits for its user: that may take half an hour, in which only
+// the queue's bound counts.
 func (p *process) deliver(w *waiting, a arrival) {
 	select {
 	case w.in <- a:
 		return
 	default:
+	}
+	if p.asking(w) {
+		putWindow(a.window)
+		p.drop(w, errSlowCaller)
+		return
 	}
 	t := time.NewTimer(eventPatience)
 	defer t.Stop()

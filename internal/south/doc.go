@@ -9,7 +9,9 @@
 // goroutine, in the order in which the upstream wrote it.
 //
 // A child's one output is read by a goroutine of its own, which hands each
-// message to the call that it is for; the files named child_ hold all of that.
+// message to the call that it is for; the files named child_ hold all of that. A
+// child is one process for all callers, and one more for each session key whose
+// caller a legacy child may ask.
 //
 // A Watch hears what an upstream says without being asked (DESIGN section 8);
 // the files named watch_ hold all of that.

@@ -13,14 +13,16 @@ import (
 )
 
 // Link is a way to an upstream for the messages of one caller: stateless for a
-// modern upstream, one session for a legacy one, one process of a child. It may
-// be shared by concurrent calls.
+// modern upstream, one session for a legacy one, one process of a child, and
+// beside it that of the caller alone where a legacy child may ask it. It may be
+// shared by concurrent calls.
 type Link struct {
 	Upstream *Upstream
 	Era      mcp.Era
 	Revision mcp.Revision
-	session  *session // legacy over HTTP only
-	process  *process // a child only
+	session  *session    // legacy over HTTP only
+	process  *process    // a child only
+	key      *SessionKey // whose private process is asked for; nil: process does it all
 }
 
 // Request is one message for an upstream, its body built for the link's era.
@@ -52,6 +54,9 @@ type Request struct {
 // as long as ctx allows, and makes the legacy session when there is none.
 func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
 	if u.child != nil {
+		if key.Caps != "" {
+			return u.child.linkFor(ctx, key)
+		}
 		return u.child.link(ctx)
 	}
 	i := u.info.Load()
@@ -103,6 +108,13 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 	u := l.Upstream
 	a := newAnswer(ctx, u, r.Timeout)
 	a.id = r.ID
+	if l.key != nil && r.OnRequest != nil {
+		if err := l.consult(a, r); err != nil {
+			a.Close()
+			return nil, err
+		}
+		return a, nil
+	}
 	if err := u.acquire(a.ctx); err != nil {
 		a.end()
 		return nil, err
@@ -280,8 +292,14 @@ func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
 func (l *Link) Notify(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if l.process != nil {
-		if _, err := l.process.write(ctx, body); err != nil {
+	p := l.process
+	if l.key != nil {
+		if p = l.Upstream.child.privates.of(*l.key); p == nil {
+			return nil // it has heard nothing that this could change
+		}
+	}
+	if p != nil {
+		if _, err := p.write(ctx, body); err != nil {
 			return l.Upstream.unsent(err)
 		}
 		return nil

@@ -246,6 +246,10 @@ func (s *session) ensureLevel(ctx context.Context, level string) error {
 // EndSession ends the session of exactly one key, if there is one here or in
 // the Keep, and tells the upstream in the background.
 func (u *Upstream) EndSession(key SessionKey) {
+	if u.child != nil {
+		u.child.privates.end(key)
+		return
+	}
 	u.sessions.mu.Lock()
 	s := u.sessions.byKey[key]
 	delete(u.sessions.byKey, key)
@@ -269,6 +273,10 @@ func (u *Upstream) EndSession(key SessionKey) {
 
 // endSessions ends every session that matches, at most 32 at a time.
 func (u *Upstream) endSessions(ctx context.Context, match func(SessionKey) bool) {
+	if u.child != nil {
+		u.child.privates.endAll(match)
+		return
+	}
 	var ended []*session
 	u.sessions.mu.Lock()
 	for k, s := range u.sessions.byKey {
@@ -323,6 +331,10 @@ func (u *Upstream) delete(ctx context.Context, w *wireSession) {
 // only let go of here: another instance may be using it, and it ends when the
 // Keep sees no use of it any more.
 func (u *Upstream) sweep(now time.Time) {
+	if u.child != nil {
+		u.child.privates.sweep(now.Add(-u.o.IdleSession))
+		return
+	}
 	limit := now.Add(-u.o.IdleSession).UnixNano()
 	var idle []SessionKey
 	u.sessions.mu.Lock()
