@@ -16,13 +16,14 @@ const maxQuestion = 1 << 20
 type calling struct {
 	w        *waiting
 	asking   atomic.Bool   // a question is open
+	opened   chan struct{} // capacity 1: one was opened
 	answered chan struct{} // closed when the answer is there
 }
 
 // begin makes a call the one that is asked.
 func (p *process) begin(w *waiting) {
 	if p.child.caps != "" {
-		p.calling.Store(&calling{w: w, answered: make(chan struct{})})
+		p.calling.Store(&calling{w: w, opened: make(chan struct{}, 1), answered: make(chan struct{})})
 	}
 }
 
@@ -53,10 +54,17 @@ func (p *process) overtake(w *waiting) {
 	}
 }
 
-// asking reports whether a call waits for its user.
-func (p *process) asking(w *waiting) bool {
+// asking reports whether a call waits for its user; opened tells when it begins to.
+func (p *process) asking(w *waiting) (yes bool, opened <-chan struct{}) {
 	c := p.calling.Load()
-	return c != nil && c.w == w && c.asking.Load()
+	if c == nil || c.w != w {
+		return false, nil
+	}
+	select {
+	case <-c.opened: // of an earlier question
+	default:
+	}
+	return c.asking.Load(), c.opened
 }
 
 // asks takes a request of a private process: for the one call in flight, or for
@@ -88,6 +96,10 @@ func (p *process) question(a *Answer, l *Link, r *Request, w *waiting, s *wire.A
 		return nil
 	}
 	c.asking.Store(true)
+	select {
+	case c.opened <- struct{}{}: // a reader that waits must not wait for the user
+	default:
+	}
 	defer c.asking.Store(false)
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	watched := make(chan struct{})

@@ -140,7 +140,6 @@ func (s *testServer) asks(m *testMessage) bool {
 		os.Exit(9)
 	case "ask-and-flood":
 		_, answer := s.question(text)
-		time.Sleep(100 * time.Millisecond) // until it is open
 		for i := range int(times) {
 			s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.Params.Meta.Token, i)
 		}

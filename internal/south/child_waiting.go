@@ -164,7 +164,8 @@ func (p *process) deliver(w *waiting, a arrival) {
 		return
 	default:
 	}
-	if p.asking(w) {
+	asking, opened := p.asking(w)
+	if asking {
 		putWindow(a.window)
 		p.drop(w, errSlowCaller)
 		return
@@ -177,6 +178,9 @@ func (p *process) deliver(w *waiting, a arrival) {
 		putWindow(a.window)
 	case <-w.cut:
 		putWindow(a.window)
+	case <-opened:
+		putWindow(a.window)
+		p.drop(w, errSlowCaller)
 	case <-t.C:
 		putWindow(a.window)
 		p.drop(w, errSlowCaller)
