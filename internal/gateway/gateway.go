@@ -35,6 +35,7 @@ type Gateway struct {
 	keys      keys
 	kept      map[string]*south.Upstream // by identity, those whose sessions are kept
 	sealer    *relay.Sealer
+	parks     *relay.Parks
 	handler   *north.Handler
 	principal *north.Principal
 	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
@@ -97,8 +98,13 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	if before != nil && len(doc.Keys.Ring) == 0 && len(before.doc.Keys.Ring) == 0 {
 		g.keys = before.keys
 	}
-	if g.sealer, err = relay.NewSealer(g.keys.ring, 30*time.Minute, time.Now); err != nil {
+	// A state outlives the question that it comes with.
+	life := max(30*time.Minute, g.inputTimeout()+time.Minute)
+	if g.sealer, err = relay.NewSealer(g.keys.ring, life, time.Now); err != nil {
 		return nil, err
+	}
+	if g.parks = relay.NewParks(log, nil); before != nil {
+		g.parks = before.parks
 	}
 	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
 	if bool(doc.AllowAnonymous) && !loopback(doc.Listen) {
@@ -194,6 +200,7 @@ func (g *Gateway) Drain() { g.draining.Store(true) }
 // flight must have ended.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
+	g.parks.Close(ctx)
 	g.cut(ctx)
 	g.closeExcept(ctx, nil)
 	return nil
@@ -258,8 +265,10 @@ func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
 
 func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
 	s := catalog.Scope{Principal: x.Principal.Key}
-	if x.Session != nil {
-		s.Caps = g.askable.of(x.Session.Capabilities) // some servers offer only what the client can answer
+	if x.Session != nil { // some servers offer only what the client can answer
+		s.Caps = g.askable.of(x.Session.Capabilities)
+	} else {
+		s.Caps = g.askableNow(x)
 	}
 	return s
 }
