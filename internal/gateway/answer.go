@@ -32,7 +32,7 @@ func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Tar
 	}
 	s := &a.Scan
 	if s.Error.Ok() {
-		return g.upstreamError(x, m, link, s, whole, &plan)
+		return g.upstreamError(x, v, m, t, link, s, whole, &plan)
 	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
 		return err
@@ -173,12 +173,17 @@ func (g *Gateway) checkResult(x *north.Exchange, m *member, t *catalog.Target, l
 	if err != nil || len(state) > relay.MaxState {
 		return fault.New(fault.InvalidAnswer, "upstream %q sent a requestState that is no string or larger than %d bytes", m.key, relay.MaxState)
 	}
-	o := outbound{g: g, x: x, v: g.servers[x.Server], t: t, name: x.Msg.Name}
-	if x.Method.Header == mcp.FromURI {
-		o.name = x.Msg.URI
-	}
+	o := outbound{g: g, x: x, v: g.servers[x.Server], t: t, name: targetSpan(x)}
 	plan.Set = append(plan.Set, wire.Member{Name: "requestState", Value: wire.AppendString(nil, g.sealer.Seal(state, o.binding()))})
 	return nil
+}
+
+// targetSpan is where a request names its target.
+func targetSpan(x *north.Exchange) wire.Span {
+	if x.Method.Header == mcp.FromURI {
+		return x.Msg.URI
+	}
+	return x.Msg.Name
 }
 
 // project shapes a result's content for a legacy client (checklist 6.5).
@@ -204,7 +209,7 @@ var icons = []byte(`"icons"`)
 
 // upstreamError passes an upstream's own error on, with the few codes that an
 // era forbids turned into the ones it has (checklist section 9, T57, T62).
-func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
+func (g *Gateway) upstreamError(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
 	status := http.StatusOK
 	code := fault.Code(s.ErrorCode)
 	switch {
@@ -218,9 +223,14 @@ func (g *Gateway) upstreamError(x *north.Exchange, m *member, link *south.Link, 
 		return g.recode(x, s, whole, fault.InvalidParams)
 	case x.Era == mcp.Legacy && code == fault.InvalidParams && x.Method.Name == mcp.ResourcesRead && link.Era == mcp.Modern && at(s.ErrorData.Of(whole), uriPath) != nil:
 		return g.recode(x, s, whole, fault.ResourceNotFound)
-	case x.Era == mcp.Modern && code == urlElicitation, x.Era == mcp.Legacy && code == urlElicitation && x.Revision < mcp.V20251125:
-		return fault.New(fault.InvalidAnswer, "upstream %q asks for an interaction at a URL, which cannot be passed on", m.key).
-			WithHint("use a client that upstream supports directly")
+	case x.Era == mcp.Modern && code == urlElicitation && link.Era == mcp.Modern:
+		return fault.New(fault.InvalidAnswer, "upstream %q asks for an interaction at a URL in a way that its era does not have", m.key).
+			WithHint("tell the upstream's owner")
+	case code == urlElicitation:
+		o := outbound{g: g, x: x, v: v, t: t, link: link, name: targetSpan(x)}
+		if relayed, err := o.elicitURLs(s); !relayed {
+			return err
+		}
 	case x.Era == mcp.Legacy && code == fault.MissingCapability:
 		return failed(x, "upstream \""+m.key+"\" needs a capability that this client did not declare")
 	}

@@ -141,7 +141,7 @@ func TestUpstreamErrorsByEra(t *testing.T) {
 		{"unknown resource, modern", "resources/read", false, `{"code":-32602,"message":"m","data":{"uri":"file:///a"}}`, -32602, -32002, 200, false},
 		{"invalid params of a read", "resources/read", false, `{"code":-32602,"message":"m"}`, -32602, -32602, 200, true},
 		{"unknown resource, legacy", "resources/read", true, `{"code":-32002,"message":"m"}`, -32602, -32002, 200, false},
-		{"URL elicitation", "tools/call", true, `{"code":-32042,"message":"m","data":{"elicitations":[]}}`, -31007, -32042, 200, false},
+		{"URL elicitation", "tools/call", true, `{"code":-32042,"message":"m","data":{"elicitations":[]}}`, -32021, 0, 400, false},
 		{"missing capability, read", "resources/read", false, `{"code":-32021,"message":"m","data":{"requiredCapabilities":{"sampling":{}}}}`, -32021, -32603, 400, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/relay"
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
@@ -124,14 +125,25 @@ func (s *staleError) Error() string {
 }
 
 func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
-	m := v.byKey[t.Upstream]
-	key := sessionKey(v, x.Principal.Key, "")
-	if x.Session != nil {
-		key = g.clientKey(v, x.Session)
+	anew := false
+	if x.Era == mcp.Modern && x.Msg.RequestState.Ok() {
+		answered, again, err := g.retry(ctx, x, v, t, name)
+		if answered || err != nil {
+			return err
+		}
+		anew = again
 	}
+	m := v.byKey[t.Upstream]
+	key := g.southKey(v, x)
 	link, err := m.south.Link(ctx, key)
 	if err != nil {
 		return err
+	}
+	if x.Era == mcp.Modern && link.Era == mcp.Legacy && x.Msg.RequestState.Ok() && !anew {
+		return invalidState(relay.ErrState) // such an upstream has no state of its own
+	}
+	if mayAsk(x, link, key) {
+		return g.park(ctx, x, v, t, name, link, key)
 	}
 	buf := getBuffer()
 	defer putBuffer(buf)

@@ -36,6 +36,7 @@ type Gateway struct {
 	kept      map[string]*south.Upstream // by identity, those whose sessions are kept
 	sealer    *relay.Sealer
 	board     *relay.Board // shared with predecessor and successor
+	parks     *relay.Parks // likewise
 	handler   *north.Handler
 	ongoing   *north.Ongoing // shared with the predecessor and the successor
 	principal *north.Principal
@@ -104,13 +105,15 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	if before != nil && len(doc.Keys.Ring) == 0 && len(before.doc.Keys.Ring) == 0 {
 		g.keys = before.keys
 	}
-	if g.sealer, err = relay.NewSealer(g.keys.ring, 30*time.Minute, time.Now); err != nil {
+	// A state outlives the question that it comes with.
+	life := max(30*time.Minute, g.inputTimeout()+time.Minute)
+	if g.sealer, err = relay.NewSealer(g.keys.ring, life, time.Now); err != nil {
 		return nil, err
 	}
 	if before != nil {
-		g.board = before.board
+		g.board, g.parks = before.board, before.parks
 	} else {
-		g.board = relay.NewBoard(doc.Limits.Queue, log)
+		g.board, g.parks = relay.NewBoard(doc.Limits.Queue, log), relay.NewParks(log, nil)
 	}
 	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
 	if bool(doc.AllowAnonymous) && !loopback(doc.Listen) {
@@ -223,6 +226,7 @@ func (g *Gateway) Drain() {
 // flight must have ended.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
+	g.parks.Close(ctx)
 	g.cut(ctx)
 	g.board.Close()
 	for _, u := range g.upstreams {
@@ -293,8 +297,10 @@ func sessionKey(v *server, principal [32]byte, north string) south.SessionKey {
 
 func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
 	s := catalog.Scope{Principal: x.Principal.Key}
-	if x.Session != nil {
-		s.Caps = g.askable.of(x.Session.Capabilities, x.Session.Revision) // some servers offer only what the client can answer
+	if x.Session != nil { // some servers offer only what the client can answer
+		s.Caps = g.askable.of(x.Session.Capabilities, x.Session.Revision)
+	} else {
+		s.Caps = g.askableNow(x)
 	}
 	return s
 }

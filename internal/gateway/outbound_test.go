@@ -43,7 +43,7 @@ func TestOutboundBodiesToTheByte(t *testing.T) {
 		},
 		{
 			"modern to legacy, what it does not know", false, true,
-			`{"requestState":"x","name":"u__add","inputResponses":{},"arguments":{"requestState":"mine"},"task":{},"_meta":{` + version + `,` + caps + `:{}}}`,
+			`{"name":"u__add","inputResponses":{},"arguments":{"requestState":"mine"},"task":{},"_meta":{` + version + `,` + caps + `:{}}}`,
 			`{"name":"add","arguments":{"requestState":"mine"},"_meta":{}}`,
 		},
 		{

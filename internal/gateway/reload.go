@@ -53,8 +53,23 @@ func (g *Gateway) Retire(ctx context.Context, successor *Gateway) {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	g.parks.EndFor(end, func(u any) bool { return !successor.uses(u) })
 	g.cut(end)
 	g.closeExcept(end, successor)
+}
+
+// uses reports whether an upstream is one of this gateway's. It may be called on
+// nil, which has none.
+func (g *Gateway) uses(u any) bool {
+	if g == nil {
+		return false
+	}
+	for _, mine := range g.upstreams {
+		if mine == u {
+			return true
+		}
+	}
+	return false
 }
 
 // cut ends the requests that are still being served and waits, at most a second,

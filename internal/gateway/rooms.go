@@ -53,7 +53,7 @@ func (r rooms) Same(upstream string) any {
 
 // Digest implements relay.Rooms. The list of resources changes with that of
 // templates, for one notification stands for both.
-func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d relay.Digest, err error) {
+func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d relay.ListDigest, err error) {
 	v := r.g.servers[view.Server]
 	if v == nil {
 		return d, fault.New(fault.Internal, "there is no virtual server %q", view.Server)

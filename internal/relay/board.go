@@ -17,9 +17,9 @@ type View struct {
 	Caps      string
 }
 
-// Digest stands for a merged list: Seen for what the view shows of it, Whole for
+// ListDigest stands for a merged list: Seen for what the view shows of it, Whole for
 // all that the upstreams listed.
-type Digest struct{ Seen, Whole [32]byte }
+type ListDigest struct{ Seen, Whole [32]byte }
 
 // Watch is a way to hear an upstream. Want returns at once; when Close returns
 // the sink is told nothing more.
@@ -39,7 +39,7 @@ type Rooms interface {
 	// Same is that identity alone.
 	Same(upstream string) any
 	// Digest looks at a merged list as it is now, within ctx.
-	Digest(ctx context.Context, v View, kind mcp.Kind) (Digest, error)
+	Digest(ctx context.Context, v View, kind mcp.Kind) (ListDigest, error)
 	// Invalidate has an upstream's lists of a kind asked for anew.
 	Invalidate(upstream string, kind mcp.Kind)
 	// Expose is the identifier under which a virtual server offers an upstream's URI.

@@ -62,7 +62,7 @@ func (h *house) Same(upstream string) any {
 	return h.identity[upstream]
 }
 
-func (h *house) Digest(_ context.Context, v View, kind mcp.Kind) (d Digest, err error) {
+func (h *house) Digest(_ context.Context, v View, kind mcp.Kind) (d ListDigest, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.digests++

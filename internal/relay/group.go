@@ -21,7 +21,7 @@ const (
 type group struct {
 	view      View
 	listeners map[*Listener]struct{}
-	last      [mcp.NumKinds]*Digest // the list as it was last told; nil: not known
+	last      [mcp.NumKinds]*ListDigest // the list as it was last told; nil: not known
 	due       [mcp.NumKinds]look
 	looking   bool // a goroutine is at it
 }

@@ -1,6 +1,7 @@
-// Package relay is what flows back from upstreams to clients. In this version it
-// seals the state of a question that a modern upstream asks a modern client; what
-// flows back within a call is on the call's own way, in gateway and north.
+// Package relay is what flows back from upstreams to clients. It seals the state
+// of a question to a modern client, and parks the call of a legacy upstream while
+// the question is with the client; what flows back within a request is on the
+// request's own way, in gateway and north.
 package relay
 
 import (
@@ -67,35 +68,50 @@ func (b Binding) bytes() []byte {
 	return out
 }
 
-// Seal returns the state as base64url text.
+// Seal returns an upstream's own state as base64url text.
 func (s *Sealer) Seal(state string, b Binding) string {
-	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(s.life).Unix()))
-	plain = append(plain, state...)
-	aead := s.keys[0]
-	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(plain)+aead.Overhead())
-	_, _ = rand.Read(nonce) // crypto/rand.Read never fails
-	return base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, b.bytes()))
+	return s.seal([]byte(state), b.bytes())
 }
 
 // Open returns the upstream's own state, or ErrState.
 func (s *Sealer) Open(sealed string, b Binding) (string, error) {
+	plain, err := s.open(sealed, b.bytes())
+	return string(plain), err
+}
+
+func (s *Sealer) seal(content, bound []byte) string {
+	plain := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(content)), uint64(s.now().Add(s.life).Unix()))
+	plain = append(plain, content...)
+	aead := s.keys[0]
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(plain)+aead.Overhead())
+	_, _ = rand.Read(nonce) // crypto/rand.Read never fails
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, bound))
+}
+
+// maxSealed is the text of the largest state.
+const maxSealed = (MaxState + 64) * 4 / 3
+
+func (s *Sealer) open(sealed string, bound []byte) ([]byte, error) {
+	if len(sealed) > maxSealed {
+		return nil, ErrState
+	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil {
-		return "", ErrState
+		return nil, ErrState
 	}
 	for _, aead := range s.keys {
 		n := aead.NonceSize()
 		if len(raw) < n {
-			return "", ErrState
+			return nil, ErrState
 		}
-		plain, err := aead.Open(nil, raw[:n], raw[n:], b.bytes())
+		plain, err := aead.Open(nil, raw[:n], raw[n:], bound)
 		if err != nil {
 			continue
 		}
 		if len(plain) < 8 || s.now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
-			return "", ErrState
+			return nil, ErrState
 		}
-		return string(plain[8:]), nil
+		return plain[8:], nil
 	}
-	return "", ErrState
+	return nil, ErrState
 }

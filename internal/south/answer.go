@@ -29,13 +29,13 @@ type Answer struct {
 	verdict func(error) // of the breaker, while it is owed one
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	clock   *time.Timer
-	timeout time.Duration
-	last    time.Time // however much progress there is, the call ends here
+	clock   clock
 	slot    bool
 	body    io.ReadCloser
 	bufs    [2]*[]byte
 	closed  bool
+	ids     map[string]struct{} // of the upstream's requests so far
+	session head                // of the session that the call runs in
 }
 
 // newAnswer starts the call's clock.
@@ -43,9 +43,9 @@ func newAnswer(ctx context.Context, u *Upstream, timeout time.Duration) *Answer 
 	if timeout <= 0 {
 		timeout = u.o.Timeout
 	}
-	a := &Answer{u: u, timeout: timeout, last: time.Now().Add(max(u.o.TimeoutMax, timeout))}
+	a := &Answer{u: u}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.clock = time.AfterFunc(timeout, func() { a.cancel(errDeadline) })
+	a.clock.start(timeout, max(u.o.TimeoutMax, timeout), func() { a.cancel(errDeadline) })
 	return a
 }
 
@@ -140,7 +140,7 @@ func (a *Answer) Close() {
 }
 
 func (a *Answer) end() {
-	a.clock.Stop()
+	a.clock.end()
 	a.cancel(nil)
 }
 
@@ -177,6 +177,7 @@ func (a *Answer) invalid(cause error, format string, args ...any) error {
 func (a *Answer) read(l *Link, r *Request, resp *hopResponse, h *head) error {
 	a.shut()
 	a.id, a.body = r.ID, resp.body
+	a.session = head{session: h.session, version: h.version}
 	if err := a.acceptable(resp); err != nil {
 		return err
 	}
@@ -361,7 +362,7 @@ func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 		return nil
 	}
 	if string(s.Method.Of(s.Raw)) == progressMethod {
-		a.alive()
+		a.clock.alive() // the upstream is at work
 	}
 	if r.OnEvent == nil {
 		return nil
@@ -375,13 +376,21 @@ func (a *Answer) asked(ctx context.Context, l *Link, r *Request, s *wire.Answer)
 	if r.OnRequest == nil || string(s.Method.Of(s.Raw)) == `"`+mcp.Ping+`"` {
 		return l.answerRequest(a.ctx, s)
 	}
-	since := time.Now()
-	stopped := a.clock.Stop()
-	response, err := r.OnRequest(ctx, s)
-	if stopped {
-		a.last = a.last.Add(time.Since(since))
-		a.clock.Reset(min(a.timeout, max(time.Until(a.last), 0)))
+	switch a.seen(s.ID.Of(s.Raw)) {
+	case repeated:
+		return nil // it has its answer, or will have it
+	case flooded:
+		return l.answerRequest(a.ctx, s)
 	}
+	a.clock.hold()
+	if r.asker == nil {
+		r.asker, r.via = a, l
+	}
+	response, err := r.OnRequest(ctx, s)
+	if errors.Is(err, ErrDeferred) {
+		return nil
+	}
+	a.clock.run()
 	if err != nil {
 		return err
 	}
@@ -395,10 +404,3 @@ func (a *Answer) asked(ctx context.Context, l *Link, r *Request, s *wire.Answer)
 }
 
 const progressMethod = `"` + mcp.Progress + `"`
-
-// alive restarts the call's clock: the upstream is at work.
-func (a *Answer) alive() {
-	if a.clock.Stop() {
-		a.clock.Reset(min(a.timeout, max(time.Until(a.last), 0)))
-	}
-}

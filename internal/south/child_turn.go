@@ -56,7 +56,7 @@ func (l *Link) consult(a *Answer, r *Request) error {
 	if err != nil {
 		return err
 	}
-	a.alive()
+	a.clock.alive()
 	if err := u.acquire(a.ctx); err != nil {
 		return err
 	}

@@ -41,13 +41,19 @@ type Request struct {
 	OnEvent func(*wire.Answer) error
 	// OnRequest is called, likewise, for a request of a legacy upstream to its
 	// client. It returns the response for the upstream, or nil for the answer of a
-	// client that cannot. The call's clock stands still meanwhile.
+	// client that cannot; or ErrDeferred, when Respond will hand the response in
+	// while what else the upstream sends is read on. The call's clock stands still
+	// meanwhile.
 	OnRequest func(ctx context.Context, s *wire.Answer) ([]byte, error)
 	// OnBreak is called, likewise, when a legacy upstream ended the stream of the
 	// call and it is going to be taken up after its last event, before the wait
 	// that the upstream asked for, or that is usual (checklist 134). Nil: nobody
 	// needs to know.
 	OnBreak func(retry time.Duration)
+
+	// Where Respond goes; set before OnRequest is called for the first time.
+	asker *Answer
+	via   *Link
 }
 
 // Link returns the way to the upstream for key. It waits for the first probe,
@@ -103,7 +109,7 @@ func (l *Link) Capabilities() []byte {
 //
 // A session that the upstream forgot is made anew and the request sent once
 // more, for a 404 says that nothing ran. A read whose connection broke is
-// repeated once. Nothing else is ever sent twice.
+// repeated once, unless it asked its client. Nothing else is ever sent twice.
 func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 	u := l.Upstream
 	a := newAnswer(ctx, u, r.Timeout)
@@ -128,7 +134,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 		return a, nil
 	}
 	err := l.exchange(a, r)
-	if err != nil && r.Safe && fault.From(err).Code == fault.ConnectionLost && a.ctx.Err() == nil {
+	if err != nil && r.Safe && fault.From(err).Code == fault.ConnectionLost && a.ctx.Err() == nil && len(a.ids) == 0 {
 		err = l.exchange(a, r)
 	}
 	if err != nil {

@@ -72,9 +72,12 @@ type Upstream struct {
 		done chan struct{} // nil: none in flight
 		err  error         // of the last one
 	}
-	started  sync.Once
-	work     sync.WaitGroup  // Run and probes
-	errands  sync.WaitGroup  // see background
+	started sync.Once
+	work    sync.WaitGroup // Run and probes
+	errands sync.WaitGroup // see background
+	// When something of a kind was last said to be dropped; Unix nanoseconds.
+	floodedAt, repeatedAt atomic.Int64
+
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	onChange atomic.Pointer[func()]
@@ -168,6 +171,14 @@ func (u *Upstream) setInfo(i *Info) {
 func (u *Upstream) fail(err error) error {
 	u.lastErr.Store(&failure{err: err, at: time.Now()})
 	return err
+}
+
+// dropped says, once a minute at most, that something of a kind was dropped.
+func (u *Upstream) dropped(what string, last *atomic.Int64) {
+	now := time.Now().UnixNano()
+	if was := last.Load(); now-was >= int64(time.Minute) && last.CompareAndSwap(was, now) {
+		u.o.Log.Warn(what, "upstream", u.o.Key)
+	}
 }
 
 // nextID mints a JSON-RPC id, raw JSON. It carries a random part of this
