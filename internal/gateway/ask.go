@@ -37,6 +37,12 @@ func (o *outbound) ask(ctx context.Context, s *wire.Answer) ([]byte, error) {
 			id.End += len(raw) - len(s.Raw)
 		}
 	}
+	if id, err := wire.String(at(q.Params, elicitationPath)); err == nil && method == "elicitation/create" {
+		if o.elicited == nil {
+			o.elicited = map[string]bool{}
+		}
+		o.elicited[id] = true // its completion is this client's to hear of, even before it answers
+	}
 	response, err := o.x.Ask(ctx, raw, id)
 	switch {
 	case err == nil:

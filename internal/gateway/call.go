@@ -175,11 +175,11 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	} else if o.x.Session != nil {
 		r.Level = o.x.Session.LogLevel
 	}
-	if o.listens() {
-		r.OnEvent = o.event
-	}
 	if key.Caps != "" && o.link.Era == mcp.Legacy {
 		r.OnRequest = o.ask
+	}
+	if r.OnEvent = m.stray; o.listens() || r.OnRequest != nil {
+		r.OnEvent = o.event
 	}
 	a, err := o.link.Send(ctx, &r)
 	if err != nil {

@@ -35,7 +35,7 @@ func (o *outbound) event(s *wire.Answer) error {
 	switch method {
 	case mcp.Progress:
 		if !o.token || !bytes.Equal(s.ProgressToken.Of(s.Raw), o.id) {
-			return nil
+			return o.v.byKey[o.t.Upstream].stray(s)
 		}
 		m := &o.x.Msg
 		out = wire.Splice(nil, s.Raw, wire.Edit{Span: s.ProgressToken, With: m.ProgressToken.Of(m.Raw)})
@@ -44,8 +44,14 @@ func (o *outbound) event(s *wire.Answer) error {
 			return nil
 		}
 		out = append([]byte(nil), s.Raw...)
+	case mcp.ElicitationDone:
+		id, err := wire.String(at(s.Params.Of(s.Raw), elicitationPath))
+		if err != nil || !o.elicited[id] {
+			return o.v.byKey[o.t.Upstream].stray(s)
+		}
+		out = append([]byte(nil), s.Raw...) // it belongs to a question of this call (checklist 101)
 	default:
-		return nil
+		return o.v.byKey[o.t.Upstream].stray(s)
 	}
 	safe, err := wire.LineSafe(nil, out)
 	if err != nil {
@@ -55,7 +61,36 @@ func (o *outbound) event(s *wire.Answer) error {
 	return err
 }
 
-var levelPath = []string{"level"}
+var (
+	levelPath       = []string{"level"}
+	elicitationPath = []string{"elicitationId"}
+)
+
+// overhear is for notifications that a call's stream brought and that are not the
+// call's: a change is everybody's who listens, and all else nobody's.
+func (g *Gateway) overhear(key string, u upstream) func(*wire.Answer) error {
+	return func(s *wire.Answer) error {
+		method, err := wire.String(s.Method.Of(s.Raw))
+		if err != nil {
+			return nil //nolint:nilerr // a notification without a name is for nobody
+		}
+		kind, changed := mcp.ParseChanged(method)
+		switch {
+		case changed:
+			g.board.Changed(key, kind)
+		case method == mcp.ResourceUpdated:
+			params := s.Params.Of(s.Raw)
+			if uri, err := wire.String(at(params, uriPath)); err == nil {
+				g.board.Updated(key, uri, params)
+			}
+		case method == mcp.Progress:
+			u.Dropped("an upstream reported progress of nothing that asked for it; it is dropped")
+		case method != mcp.LogMessage && method != mcp.Cancelled: // many log without being asked (checklist T30)
+			u.Dropped("an upstream sent a notification that is for nobody; it is dropped")
+		}
+		return nil
+	}
+}
 
 // atLeast reports whether a raw level is as severe as the wanted one.
 func atLeast(raw []byte, want string) bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/store"
 	"github.com/penstock-mcp/penstock/internal/store/memory"
+	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
 // Gateway joins the rooms for one configuration document. It is safe for
@@ -67,6 +68,7 @@ type member struct {
 	south  upstream
 	origin []byte // the origin tag, raw JSON
 	mapURI func(dst []byte, uri string) ([]byte, bool)
+	stray  func(*wire.Answer) error // takes notifications of calls that are not theirs
 }
 
 // Version is the gateway's own version, as clients and upstreams see it.

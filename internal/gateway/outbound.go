@@ -26,7 +26,9 @@ type outbound struct {
 	link *south.Link
 	name wire.Span // of the identifier in the client's message
 	next *round    // what a legacy client's call is sent again with; or nil
-	talk dialogue  // of a legacy client with a modern upstream
+
+	elicited map[string]bool // ids of questions at a URL that the client got in this call
+	talk     dialogue        // of a legacy client with a modern upstream
 
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte

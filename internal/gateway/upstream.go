@@ -18,6 +18,7 @@ type upstream interface {
 	EndSession(key south.SessionKey)
 	Watch(key south.SessionKey, sink south.Sink) *south.Watch
 	Forget()
+	Dropped(what string)
 	OnChange(f func())
 	Start()
 	Abandon(ctx context.Context)

@@ -220,7 +220,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 			ns = key
 		}
 		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
-		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key)}
+		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key), stray: g.overhear(key, g.upstreams[key])}
 		v.members, v.keys = append(v.members, m), append(v.keys, key)
 		v.byKey[key] = m
 	}

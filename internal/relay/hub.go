@@ -152,19 +152,22 @@ func (h *Hub) tellLocked(uri string) {
 
 // Changed is a list_changed of the upstream: what is cached is forgotten first,
 // and then everybody is told whose merged list it is in.
-func (h *Hub) Changed(kind mcp.Kind) {
-	b := h.board
+func (h *Hub) Changed(kind mcp.Kind) { h.board.Changed(h.upstream, kind) }
+
+// Changed is Hub.Changed for a list_changed that came on another way, such as the
+// stream of a call.
+func (b *Board) Changed(upstream string, kind mcp.Kind) {
 	b.mu.Lock()
 	rooms := b.rooms
 	b.mu.Unlock()
 	if rooms == nil {
 		return
 	}
-	rooms.Invalidate(h.upstream, kind)
+	rooms.Invalidate(upstream, kind)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, g := range b.groups {
-		if b.behindLocked(g.view.Server, h.upstream) {
+		if b.behindLocked(g.view.Server, upstream) {
 			b.lookLocked(g, kind, true)
 		}
 	}
@@ -208,6 +211,16 @@ func (h *Hub) Updated(uri string, params []byte) {
 			}
 			l.update(exposed, kept)
 		}
+	}
+}
+
+// Updated is Hub.Updated for what came on another way.
+func (b *Board) Updated(upstream, uri string, params []byte) {
+	b.mu.Lock()
+	h := b.hubs[upstream]
+	b.mu.Unlock()
+	if h != nil {
+		h.Updated(uri, params)
 	}
 }
 

@@ -333,7 +333,7 @@ func (a *Answer) takeOne(l *Link, r *Request, msg []byte) (done bool, err error)
 	}
 	if !a.mine() {
 		if s.Result.Ok() || s.Error.Ok() {
-			a.u.o.Log.Debug("response to another request dropped", "upstream", a.u.o.Key)
+			a.u.Dropped("an upstream answered what this call did not ask; it is dropped")
 			return false, nil
 		}
 		return false, a.invalid(nil, "upstream %q answered with something that is no message", a.u.o.Key)
@@ -358,7 +358,7 @@ func (a *Answer) event(l *Link, r *Request, s *wire.Answer) error {
 		if l.Era == mcp.Legacy {
 			return a.asked(a.ctx, l, r, s)
 		}
-		a.u.o.Log.Debug("request from a modern upstream dropped", "upstream", a.u.o.Key)
+		a.u.Dropped("a modern upstream sent a request; it is dropped")
 		return nil
 	}
 	if string(s.Method.Of(s.Raw)) == progressMethod {

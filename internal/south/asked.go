@@ -79,7 +79,7 @@ const (
 // no answer could be told apart.
 func (a *Answer) seen(id []byte) sight {
 	if len(a.ids) == maxAsked || len(id) > maxAskedID {
-		a.u.dropped("an upstream asks more than one call may", &a.u.floodedAt)
+		a.u.Dropped("an upstream asks more than one call may")
 		return flooded
 	}
 	key := string(id)
@@ -87,7 +87,7 @@ func (a *Answer) seen(id []byte) sight {
 		key = `"` + s
 	}
 	if _, twice := a.ids[key]; twice {
-		a.u.dropped("an upstream asked twice with one id; the second is dropped", &a.u.repeatedAt)
+		a.u.Dropped("an upstream asked twice with one id; the second is dropped")
 		return repeated
 	}
 	if a.ids == nil {

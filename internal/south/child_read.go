@@ -90,7 +90,7 @@ func (p *process) response(s *wire.Answer, owned bool) {
 		}
 	}
 	if w == nil {
-		p.u.o.Log.Debug("response to no request dropped", "upstream", p.u.o.Key)
+		p.u.late()
 		return
 	}
 	if w.standing != nil {
@@ -116,7 +116,7 @@ func (p *process) response(s *wire.Answer, owned bool) {
 func (p *process) request(s *wire.Answer) {
 	method, err := wire.String(s.Method.Of(s.Raw))
 	if err != nil || (p.spoken() == mcp.Modern && method != mcp.Ping) {
-		p.u.o.Log.Debug("request from an upstream dropped", "upstream", p.u.o.Key, "method", method)
+		p.u.Dropped("a modern upstream sent a request; it is dropped")
 		return
 	}
 	if p.child.caps != "" && method != mcp.Ping {
@@ -131,7 +131,7 @@ func (p *process) answer(body []byte) {
 	select {
 	case p.replies <- body:
 	default:
-		p.u.o.Log.Debug("an upstream asks more than it reads answers; one is dropped", "upstream", p.u.o.Key)
+		p.u.Dropped("an upstream asks more than it reads answers; one is dropped")
 	}
 }
 

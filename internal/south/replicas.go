@@ -223,6 +223,9 @@ func (r *Replicas) Wait(ctx context.Context) {
 	wg.Wait()
 }
 
+// Dropped says that something of the upstream's was dropped.
+func (r *Replicas) Dropped(what string) { r.each[0].Dropped(what) }
+
 // Forget drops what is known of the replicas' era.
 func (r *Replicas) Forget() {
 	for _, u := range r.each {

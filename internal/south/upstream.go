@@ -72,11 +72,10 @@ type Upstream struct {
 		done chan struct{} // nil: none in flight
 		err  error         // of the last one
 	}
-	started sync.Once
-	work    sync.WaitGroup // Run and probes
-	errands sync.WaitGroup // see background
-	// When something of a kind was last said to be dropped; Unix nanoseconds.
-	floodedAt, repeatedAt atomic.Int64
+	started  sync.Once
+	work     sync.WaitGroup // Run and probes
+	errands  sync.WaitGroup // see background
+	oddities fault.Seldom   // what is dropped
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -173,12 +172,15 @@ func (u *Upstream) fail(err error) error {
 	return err
 }
 
-// dropped says, once a minute at most, that something of a kind was dropped.
-func (u *Upstream) dropped(what string, last *atomic.Int64) {
-	now := time.Now().UnixNano()
-	if was := last.Load(); now-was >= int64(time.Minute) && last.CompareAndSwap(was, now) {
-		u.o.Log.Warn(what, "upstream", u.o.Key)
-	}
+// Dropped says, each kind at most once a minute, that something of the upstream's
+// was dropped. what is a constant.
+func (u *Upstream) Dropped(what string) {
+	u.oddities.Say(u.o.Log, slog.LevelWarn, what, "upstream", u.o.Key)
+}
+
+// late notes a response that nobody waits for. That is usual after a cancel.
+func (u *Upstream) late() {
+	u.oddities.Say(u.o.Log, slog.LevelDebug, "response to no request dropped", "upstream", u.o.Key)
 }
 
 // nextID mints a JSON-RPC id, raw JSON. It carries a random part of this

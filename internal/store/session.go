@@ -20,8 +20,8 @@ type Session struct {
 	// Subscriptions are the resources that the client subscribed to, by the URIs
 	// that it knows them by, in the order of subscription.
 	Subscriptions []string
-	Generation   uint64 // grows with every Update
-	Created      time.Time
+	Generation    uint64 // grows with every Update
+	Created       time.Time
 }
 
 // Sessions is the repository of legacy sessions. It is safe for concurrent use.

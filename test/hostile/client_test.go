@@ -191,10 +191,16 @@ type session struct {
 	ids         int
 }
 
-// legacy opens a session.
+// legacy opens a session that declares nothing.
 func (c *client) legacy(version string) *session {
 	c.t.Helper()
-	r := c.post(initialize(version))
+	return c.legacyWith(version, `{}`)
+}
+
+// legacyWith opens a session that declares raw capabilities.
+func (c *client) legacyWith(version, caps string) *session {
+	c.t.Helper()
+	r := c.post(strings.Replace(initialize(version), `"capabilities":{}`, `"capabilities":`+caps, 1))
 	if r.Status != http.StatusOK || r.Header.Get("Mcp-Session-Id") == "" {
 		c.t.Fatalf("initialize: %v", r)
 	}
