@@ -8,7 +8,6 @@ import "slices"
 var unavailable = []string{
 	"public_url",
 	"limits.queue",
-	"limits.resume_events",
 	"upstreams.*.durable",
 	"upstreams.*.rate",
 	"upstreams.*.trust_annotations",

@@ -86,7 +86,7 @@ func (s *live) next() wire.Message {
 		raw, _ = io.ReadAll(s.resp.Body)
 	}
 	for raw == nil && s.in.Scan() {
-		if data, ok := bytes.CutPrefix(s.in.Bytes(), []byte("data: ")); ok {
+		if data, ok := bytes.CutPrefix(s.in.Bytes(), []byte("data: ")); ok && len(data) > 0 { // a priming event says nothing
 			raw = bytes.Clone(data)
 		}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -173,7 +174,7 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	if o.link.Era == mcp.Modern {
 		r.Name = o.headerName()
 	} else if o.x.Session != nil {
-		r.Level = o.x.Session.LogLevel
+		r.Level, r.OnBreak = o.x.Session.LogLevel, o.suspend
 	}
 	if key.Caps != "" && o.link.Era == mcp.Legacy {
 		r.OnRequest = o.ask
@@ -192,4 +193,12 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 		return &q.asked, nil
 	}
 	return nil, err
+}
+
+// suspend lets the client go until the upstream, which has closed the stream of
+// the call, takes it up again (checklist 93).
+func (o *outbound) suspend(retry time.Duration) {
+	if err := o.x.Suspend(retry); err != nil {
+		o.g.log.Debug("client's stream not closed with its upstream's", "upstream", o.t.Upstream, "error", err)
+	}
 }

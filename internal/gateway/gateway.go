@@ -149,7 +149,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
 		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
 		InputTimeout: time.Duration(l.InputTimeout), KeepAlive: time.Duration(l.Keepalive), Parked: l.ParkedPerPrincipal,
-		Streams: l.StreamsPerPrincipal,
+		Streams: l.StreamsPerPrincipal, ResumeEvents: l.ResumeEvents,
 	}
 	if g.ongoing = north.NewOngoing(); before != nil {
 		g.ongoing = before.ongoing
@@ -214,6 +214,14 @@ func (g *Gateway) Sweep(ctx context.Context, now time.Time) {
 	g.sweepKept(ctx, now)
 	if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
 		g.log.Error("idle sessions not swept", "error", err)
+	}
+}
+
+// CheckClaims closes the standing streams that another instance has taken over.
+// It is called once a second.
+func (g *Gateway) CheckClaims(ctx context.Context) {
+	if err := g.handler.CheckClaims(ctx); err != nil && ctx.Err() == nil {
+		g.log.Debug("claims on streams not checked", "error", err) // an outage is told of by the store
 	}
 }
 

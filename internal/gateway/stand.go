@@ -24,14 +24,6 @@ func (g *Gateway) Stand(ctx context.Context, x *north.Exchange) error {
 	return t.follow(ctx, l)
 }
 
-// CheckClaims closes the standing streams that another instance has taken over.
-// It is called once a second.
-func (g *Gateway) CheckClaims(ctx context.Context) {
-	if err := g.handler.CheckClaims(ctx); err != nil && ctx.Err() == nil {
-		g.log.Debug("claims on streams not checked", "error", err) // an outage is told of by the store
-	}
-}
-
 // maxSubscriptions bounds the resources that one session is subscribed to.
 const maxSubscriptions = mcp.MaxFilterURIs
 

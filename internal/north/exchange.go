@@ -28,6 +28,7 @@ type Exchange struct {
 	Headerless bool
 
 	out      reply
+	kept     keptReply // is out, for a client that can come back
 	sessions store.Sessions
 	handler  *Handler // nil within a batch
 }

@@ -141,7 +141,11 @@ func (h *Handler) log(x *Exchange, f *fault.Error) {
 
 // accepted answers a notification or response: 202 without a body.
 func (h *Handler) accepted(x *Exchange) {
-	if a, ok := x.out.(*httpReply); ok {
+	a, ok := x.out.(*httpReply)
+	if k, kept := x.out.(*keptReply); kept {
+		a, ok = k.httpReply, true
+	}
+	if ok && !a.started {
 		a.started = true
 		a.w.WriteHeader(http.StatusAccepted)
 	}

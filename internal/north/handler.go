@@ -57,6 +57,7 @@ type Options struct {
 	KeepAlive      time.Duration // between comments on a stream that waits; 0: 15 seconds
 	Parked         int           // open questions of one principal; 0: no bound
 	Streams        int           // open streams of one principal; 0: no bound
+	ResumeEvents   int           // events kept for the client of one session; 0: none
 	Ongoing        *Ongoing      // what goes on under other handlers, too; nil: one of its own
 	WriteTimeout   time.Duration // for one write to a slow client to make way
 	Claims         store.Claims  // on GET streams; nil: there is no other instance
@@ -96,8 +97,10 @@ func New(o Options, gw Gateway, sessions store.Sessions) *Handler {
 	return h
 }
 
-// Sweep ends the sessions that were idle for too long.
+// Sweep ends the sessions that were idle for too long, and throws away what is
+// kept of streams that ended some time ago.
 func (h *Handler) Sweep(ctx context.Context, now time.Time) error {
+	h.ongoing.sweep(now)
 	gone, err := h.sessions.Expire(ctx, now.Add(-h.o.Idle))
 	for _, s := range gone {
 		h.over(s)

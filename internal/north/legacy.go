@@ -37,6 +37,10 @@ func (h *Handler) legacy(ctx context.Context, x *Exchange) {
 		h.accepted(x)
 		return
 	}
+	if out, ok := x.out.(*httpReply); ok && out.stream && h.resumable(x) {
+		h.serveKept(x, out)
+		return
+	}
 	h.done(x, h.serveLegacy(x))
 }
 

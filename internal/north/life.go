@@ -28,6 +28,7 @@ type talk struct {
 	mu    sync.Mutex // guards what follows; never held while serving
 	calls map[callKey]*legacyCall
 	asks  map[askKey]chan []byte // questions to clients that are open
+	logs  map[string]*eventLog   // what streams have said, by session id
 }
 
 // callKey names a request in flight. Ids of two sessions never meet.
@@ -50,6 +51,7 @@ func (l *life) begin() { l.ctx, l.end = context.WithCancel(context.Background())
 func (t *talk) begin() {
 	t.calls = map[callKey]*legacyCall{}
 	t.asks = map[askKey]chan []byte{}
+	t.logs = map[string]*eventLog{}
 }
 
 // share is the part of lives that a session belongs to.

@@ -3,11 +3,12 @@ package north
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Ongoing is what goes on when another document takes over: open streams and
 // how many each principal has, and what the sessions of legacy clients have
-// under way. Every handler of a process is given the same one (Options.Ongoing).
+// under way and can come back to. Every handler of a process is given the same one (Options.Ongoing).
 // It holds no goroutine and is safe for concurrent use.
 type Ongoing struct {
 	streaming  context.Context // ends with ErrStreamsEnd
@@ -46,6 +47,13 @@ func (g *Ongoing) Streams() int {
 }
 
 func (g *Ongoing) talkOf(session string) *talk { return &g.talks[share(session)] }
+
+// sweep throws away what is kept of streams that ended some time ago.
+func (g *Ongoing) sweep(now time.Time) {
+	for i := range g.talks {
+		g.talks[i].sweep(now.Add(-keptFor))
+	}
+}
 
 // enter counts a stream of a principal, unless it has as many as it may.
 func (g *Ongoing) enter(p *Principal, limit int) bool {

@@ -15,7 +15,7 @@ import (
 // post takes one POST through steps 2 to 4 and on to the Gateway.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 	x := exchanges.Get().(*Exchange)
-	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout}
+	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout, major: uint8(r.ProtoMajor), minor: uint8(r.ProtoMinor)}
 	x.Server, x.Header, x.out, x.sessions, x.handler = server, r.Header, out, h.sessions, h
 	defer x.free()
 	defer h.survive(x)

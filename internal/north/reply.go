@@ -18,6 +18,9 @@ var (
 	noBuffer   = []string{"no"}
 	eventHead  = []byte("event: message\ndata: ")
 	eventTail  = []byte("\n\n")
+	eventName  = []byte("event: message\nid: ")
+	eventData  = []byte("\ndata: ")
+	lastChunk  = []byte("0\r\n\r\n")
 	comment    = []byte(": waiting\n\n")
 )
 
@@ -29,6 +32,8 @@ type httpReply struct {
 	stream   bool // the client takes text/event-stream
 	events   bool // the stream has begun
 	started  bool
+	major    uint8 // of the HTTP version
+	minor    uint8
 	deadline time.Duration
 }
 
@@ -138,6 +143,39 @@ func (a *httpReply) event(msg []byte) (bool, error) {
 	}
 	return true, a.finishEvent()
 }
+
+// writeEvent writes a message as an event that has an id.
+func (a *httpReply) writeEvent(id string, msg []byte) error {
+	a.push()
+	for _, p := range [...][]byte{eventName, []byte(id), eventData, msg} {
+		if _, err := a.w.Write(p); err != nil {
+			return &gone{err}
+		}
+	}
+	return a.finishEvent()
+}
+
+// hangUp ends an event stream, of which everything was sent, while its handler
+// goes on. It reports whether the server can do that. HTTP/2 knows no other end
+// than a reset; clients take both for a stream to come back to.
+func (a *httpReply) hangUp() bool {
+	if a.major == 2 {
+		return a.rc.SetWriteDeadline(time.Unix(1, 0)) == nil
+	}
+	c, _, err := a.rc.Hijack()
+	if err != nil {
+		return false
+	}
+	if a.minor > 0 { // the body is chunked
+		_ = c.SetWriteDeadline(time.Now().Add(lastChunkGrace))
+		_, _ = c.Write(lastChunk)
+	}
+	_ = c.Close()
+	return true
+}
+
+// lastChunkGrace bounds the end of a connection that is closed early.
+const lastChunkGrace = time.Second
 
 func (a *httpReply) keepAlive() error {
 	if !a.events {

@@ -46,7 +46,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	_, out.stream, _ = mcp.Accepts(r.Header["Accept"])
-	h.closed(x, h.stream(r.Context(), x, h.stand))
+	h.closed(x, h.comeBack(r, x))
 }
 
 // closed ends the answer of a GET: a stream that is over simply ends.
@@ -63,8 +63,12 @@ func (h *Handler) closed(x *Exchange, err error) {
 	}
 }
 
-// stand makes this the standing stream of its session, and serves it.
-func (h *Handler) stand(ctx context.Context, x *Exchange) error {
+// stand serves the standing stream of a session.
+func (h *Handler) stand(ctx context.Context, x *Exchange) error { return h.standAfter(ctx, x, "", 0) }
+
+// standAfter makes this the standing stream of its session, and serves it; first
+// what came behind an event of the stream of that name, if it is still known.
+func (h *Handler) standAfter(ctx context.Context, x *Exchange, name string, position uint64) error {
 	id := x.Session.ID
 	s := &standing{done: make(chan struct{})}
 	var err error
@@ -98,7 +102,9 @@ func (h *Handler) stand(ctx context.Context, x *Exchange) error {
 		return StoreFault(err, "the session cannot be read")
 	}
 	defer h.inUse(id, s.end).stop()
-	if err := x.out.(*httpReply).greet(); err != nil {
+	finish, err := h.openStanding(x, name, position)
+	defer finish()
+	if err != nil {
 		return err
 	}
 	return h.gw.Stand(ctx, x)
@@ -151,5 +157,6 @@ func (h *Handler) CheckClaims(ctx context.Context) error {
 // over cleans up after a session that has ended, however that came about.
 func (h *Handler) over(s *store.Session) {
 	h.ongoing.endStanding(s.ID, errSessionOver)
+	h.ongoing.talkOf(s.ID).forget(s.ID)
 	h.gw.Ended(s)
 }

@@ -15,6 +15,16 @@ var ErrStreamsEnd = errors.New("north: the gateway ends its streams")
 // stream serves what is open for as long as its client likes: it counts among
 // the streams of its principal, and its context ends with all streams, too.
 func (h *Handler) stream(ctx context.Context, x *Exchange, serve func(context.Context, *Exchange) error) error {
+	return h.counted(ctx, x, func(ctx context.Context, x *Exchange) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(h.ongoing.streaming, func() { cancel(ErrStreamsEnd) })()
+		return serve(ctx, x)
+	})
+}
+
+// counted serves an event stream that counts among those of its principal.
+func (h *Handler) counted(ctx context.Context, x *Exchange, serve func(context.Context, *Exchange) error) error {
 	if !x.out.takesEvents() {
 		return fault.New(fault.NotAcceptable, "the answer is text/event-stream, and the client does not accept it").
 			WithHint("accept text/event-stream")
@@ -24,9 +34,6 @@ func (h *Handler) stream(ctx context.Context, x *Exchange, serve func(context.Co
 			WithHint("close some, or raise limits.streams_per_principal")
 	}
 	defer h.ongoing.leave(x.Principal)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.ongoing.streaming, func() { cancel(ErrStreamsEnd) })()
 	return serve(ctx, x)
 }
 

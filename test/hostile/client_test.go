@@ -103,13 +103,13 @@ func (c *client) try(body string, headers ...string) *reply {
 }
 
 // events reads an event stream as a strict client does: fields by lines, an
-// event at each empty one.
+// event at each empty one, unless it has no data, as a priming event.
 func events(body string) []string {
 	var out []string
 	var data []string
 	for _, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(body), "\n") {
 		if line == "" {
-			if data != nil {
+			if strings.Join(data, "") != "" {
 				out = append(out, strings.Join(data, "\n"))
 			}
 			data = nil
