@@ -37,7 +37,9 @@ func (a *keptReply) begun() bool {
 	if a.kept == nil {
 		return a.httpReply.begun()
 	}
-	return a.through // what went out so far are whole events
+	// What went out so far are whole events; but no response goes on a standing
+	// stream (checklist 95), so one that fails is cut.
+	return a.through || a.alone
 }
 
 // abort leaves a stream of whole events as it is: its client can come back.

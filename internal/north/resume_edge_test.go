@@ -1,0 +1,62 @@
+package north
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
+)
+
+// What ends a standing stream is not said on it: it carries no response, and
+// nothing of the kind is repeated later (checklist 95). Listeners too slow for
+// their notifications end so.
+func TestAStandingStreamThatFailsSaysNothing(t *testing.T) {
+	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
+		fails := true
+		g := &rooms{stand: func(ctx context.Context, x *Exchange) error {
+			if _, err := x.Event([]byte(`{"n":1}`)); err != nil {
+				return err
+			}
+			if fails {
+				fails = false
+				return fault.New(fault.AtCapacity, "too slow")
+			}
+			return x.Wait(ctx, nil)
+		}}
+		f := open(t, g, resuming)
+		session := f.initialize(revision)
+		p := f.get(session).opened()
+		last := ""
+		for _, e := range p.ended() {
+			if strings.Contains(e.data, `"error"`) {
+				t.Errorf("%s: a response on the stream: %+v", revision, e)
+			}
+			if e.data == `{"n":1}` {
+				last = e.id
+			}
+		}
+		if p.err == nil {
+			t.Errorf("%s: the stream looks complete", revision)
+		}
+		if revision == "2025-11-25" {
+			if e := f.back(session, last).opened().next(); strings.Contains(e.data, `"error"`) {
+				t.Errorf("repeated: %+v", e)
+			}
+		}
+	}
+}
+
+// One that panics is cut, too.
+func TestAStandingStreamThatPanicsSaysNothing(t *testing.T) {
+	f := open(t, &rooms{stand: func(_ context.Context, x *Exchange) error {
+		_, _ = x.Event([]byte(`{"n":1}`))
+		panic("stand")
+	}}, resuming)
+	p := f.get(f.initialize("2025-11-25")).opened()
+	for _, e := range p.ended() {
+		if strings.Contains(e.data, `"error"`) {
+			t.Errorf("a response on the stream: %+v", e)
+		}
+	}
+}
