@@ -89,17 +89,30 @@ func (t *talk) addStream(session string, kind byte, limit int) *keptStream {
 }
 
 // standingStream is the stream of a session that belongs to no call, as before
-// when it is still known.
-func (t *talk) standingStream(session string, limit int) *keptStream {
+// when it is still known. The caller is its reader from then on.
+func (t *talk) standingStream(session string, limit int) (s *keptStream, reader uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l := t.logs[session]; l != nil && l.standing != nil {
-		l.standing.over = false
-		return l.standing
+		s = l.standing
+		s.over = false
+	} else {
+		s = t.addStream(session, ofStanding, limit)
+		s.log.standing = s
 	}
-	s := t.addStream(session, ofStanding, limit)
-	s.log.standing = s
-	return s
+	s.reader++
+	return s, s.reader
+}
+
+// leave ends a standing stream, unless a newer connection reads it: an older one
+// may end late.
+func (t *talk) leave(s *keptStream, reader uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.reader == reader {
+		s.end()
+		s.changed()
+	}
 }
 
 // find is the stream of a session that an event id names, or nil.

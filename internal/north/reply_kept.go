@@ -28,6 +28,7 @@ type keptReply struct {
 	limit   int
 	kept    *keptStream // nil until the stream is open
 	alone   bool        // the standing stream, which ends with its connection
+	reader  uint64      // of the standing stream, this connection
 	away    bool        // nobody is there to write to
 	through bool        // an answer is being written that is not kept
 	held    *heldAnswer // an answer of unknown length to a client that is away
@@ -183,7 +184,11 @@ func (a *keptReply) suspend(retry time.Duration) error {
 
 // finish ends the stream, if there is one, however its call ended.
 func (a *keptReply) finish() {
-	if a.kept != nil {
+	switch {
+	case a.kept == nil:
+	case a.alone:
+		a.talk.leave(a.kept, a.reader)
+	default:
 		a.talk.finish(a.kept)
 	}
 }

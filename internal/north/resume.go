@@ -117,7 +117,7 @@ func (h *Handler) openStanding(x *Exchange, name string, position uint64) (finis
 	}
 	a := h.keep(x, out)
 	a.alone = true
-	a.kept = a.talk.standingStream(a.session, a.limit)
+	a.kept, a.reader = a.talk.standingStream(a.session, a.limit)
 	if name != a.kept.name {
 		out.open()
 		if err := a.writePriming(a.kept.eventID(a.talk.end(a.kept)), usualRetry); err != nil {
@@ -128,7 +128,7 @@ func (h *Handler) openStanding(x *Exchange, name string, position uint64) (finis
 	if err := out.greet(); err != nil {
 		return a.finish, err
 	}
-	p := a.talk.after(a.kept, position, 0)
+	p := a.talk.after(a.kept, position, a.reader)
 	for i, msg := range p.events {
 		if err := out.writeEvent(a.kept.eventID(p.first+uint64(i)), msg); err != nil {
 			return a.finish, err

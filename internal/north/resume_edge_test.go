@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
 )
@@ -58,5 +59,55 @@ func TestAStandingStreamThatPanicsSaysNothing(t *testing.T) {
 		if strings.Contains(e.data, `"error"`) {
 			t.Errorf("a response on the stream: %+v", e)
 		}
+	}
+}
+
+// An older stream that ends late does not end what is kept of the newer one.
+func TestALateEndOfTheOlderLeavesTheNewer(t *testing.T) {
+	release, gone, say := make(chan struct{}), make(chan struct{}), make(chan string)
+	first := make(chan bool, 1)
+	first <- true
+	g := &rooms{stand: func(ctx context.Context, x *Exchange) error {
+		select {
+		case <-first:
+			_, _ = x.Event([]byte(`{"older":1}`))
+			<-release
+			close(gone)
+			return context.Cause(ctx)
+		default:
+		}
+		for {
+			select {
+			case text := <-say:
+				if _, err := x.Event([]byte(text)); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}}
+	f := open(t, g, resuming)
+	session := f.initialize("2025-11-25")
+	older := f.get(session).opened()
+	older.next()
+	older.next()
+	newer := f.get(session).opened()
+	newer.next()
+	close(release)
+	<-gone
+	older.ended()
+	say <- `{"a":1}`
+	before := newer.next()
+	say <- `{"b":1}`
+	newer.next()
+	again := f.back(session, before.id).opened()
+	select {
+	case e := <-again.events:
+		if e.data != `{"b":1}` {
+			t.Errorf("%+v", e)
+		}
+	case <-time.After(3 * time.Second):
+		t.Error("what the newer stream said is not kept")
 	}
 }
