@@ -83,6 +83,9 @@ func (t *talk) addStream(session string, kind byte, limit int) *keptStream {
 		l = &eventLog{limit: limit, streams: map[string]*keptStream{}}
 		t.logs[session] = l
 	}
+	if len(l.streams) >= 2*l.limit {
+		l.forgetEmpty()
+	}
 	s := &keptStream{log: l, name: string(kind) + rand.Text(), first: 1}
 	l.streams[s.name] = s
 	return s
@@ -191,6 +194,17 @@ func (l *eventLog) dropOldest() {
 	s.first++
 	if s.over && len(s.events) == 0 && s != l.standing {
 		delete(l.streams, s.name) // its answer is gone
+	}
+}
+
+// forgetEmpty drops streams that are over and of which nothing is kept: no event
+// of theirs would ever push them out. Those that stay have an event each, or are
+// of calls in flight, and both are bounded.
+func (l *eventLog) forgetEmpty() {
+	for name, s := range l.streams {
+		if s.over && len(s.events) == 0 && s != l.standing {
+			delete(l.streams, name)
+		}
 	}
 }
 

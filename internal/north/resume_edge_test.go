@@ -111,3 +111,18 @@ func TestALateEndOfTheOlderLeavesTheNewer(t *testing.T) {
 		t.Error("what the newer stream said is not kept")
 	}
 }
+
+// Streams of which nothing is kept are bounded as well as events.
+func TestStreamsWithoutEventsAreBounded(t *testing.T) {
+	var tk talk
+	tk.begin()
+	for range 2000 {
+		s := tk.newStream("s", ofCall, 10)
+		tk.add(s, []byte("1"), false)
+		tk.cannotKeep(s) // as for every answer of unknown length
+		tk.finish(s)
+	}
+	if n := len(tk.logs["s"].streams); n > 100 {
+		t.Errorf("%d streams are remembered where 10 events are kept", n)
+	}
+}
