@@ -142,9 +142,10 @@ func (a *keptReply) keepAlive() error {
 }
 
 func (a *keptReply) begin() (io.Writer, error) {
-	if a.kept == nil {
+	if a.kept == nil && !a.framed() {
 		return a.httpReply.begin()
 	}
+	a.prime(usualRetry)
 	if !a.present() {
 		a.held = &heldAnswer{}
 		return a.held, nil

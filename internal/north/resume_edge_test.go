@@ -2,6 +2,9 @@ package north
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +127,24 @@ func TestStreamsWithoutEventsAreBounded(t *testing.T) {
 	}
 	if n := len(tk.logs["s"].streams); n > 100 {
 		t.Errorf("%d streams are remembered where 10 events are kept", n)
+	}
+}
+
+// A client that takes nothing but event streams is primed for a long answer, too.
+func TestALongAnswerIsPrimed(t *testing.T) { // checklist 93
+	g := &rooms{serve: func(_ context.Context, x *Exchange) error {
+		w, err := x.Begin()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		return errors.Join(err, x.End())
+	}}
+	f := open(t, g, resuming)
+	h := sessionHeaders(f.initialize("2025-11-25"))
+	h["Accept"] = "text/event-stream"
+	p := f.tap(http.MethodPost, slow, h)
+	if e := p.next(); e.id == "" || e.data != "" {
+		t.Errorf("not primed: %+v", e)
 	}
 }
