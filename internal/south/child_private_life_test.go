@@ -151,7 +151,13 @@ func TestAQuestionOfAGivenUpCallDoesNotReachTheNextOne(t *testing.T) {
 	} {
 		_, err := toolCall{name: "ask-when-cancelled", args: c.args, key: keyOf("a"), timeout: 100 * time.Millisecond, onRequest: user("a")}.send(t.Context(), u)
 		childFault(t, err, fault.UpstreamTimeout)
-		if got := consult(t, u, "a", "ask", `{"text":"now"}`, user("a")); got != "a<now/0>" {
+		now := func(ctx context.Context, s *wire.Answer) ([]byte, error) {
+			if got := questionOf(s); got != "now/0" {
+				t.Errorf("the next call was asked %q", got)
+			}
+			return user("a")(ctx, s)
+		}
+		if got := consult(t, u, "a", "ask", `{"text":"now"}`, now); got != "a<now/0>" {
 			t.Errorf("the next call got %q", got)
 		}
 		if now := pidOf(t, u, "a"); (now == pid) != c.kept {

@@ -40,10 +40,11 @@ func (s *testServer) declared(line []byte) {
 
 func (s *testServer) stopped() {
 	s.questioner.mu.Lock()
-	defer s.questioner.mu.Unlock()
-	if s.questioner.on != nil {
-		s.questioner.on()
-		s.questioner.on = nil
+	on := s.questioner.on
+	s.questioner.on = nil
+	s.questioner.mu.Unlock()
+	if on != nil {
+		on()
 	}
 }
 
@@ -155,7 +156,7 @@ func (s *testServer) asks(m *testMessage) bool {
 		s.question(text)
 	case "ask-when-cancelled":
 		a.mu.Lock()
-		a.on = func() { go s.question(text) }
+		a.on = func() { s.question(text) }
 		if times > 0 {
 			a.on = func() { s.modes = append(s.modes, "hangs") }
 		}

@@ -81,8 +81,9 @@ func (p *private) settle(ctx context.Context) error {
 
 // settling is called before a private process is told to stop at a call; what it
 // returns, after that. A process that answers a ping then has read that it is to
-// stop, and what it asks from then on belongs to the call that comes next. One that
-// does not answer is ended: the next call starts another.
+// stop, and what it asks from then on is taken for the next call's: one that goes on
+// all the same can mislead its own client, and nobody else. One that does not
+// answer is ended: the next call starts another.
 func (p *process) settling() (told func()) {
 	if p.child.caps == "" {
 		return func() {}
