@@ -215,11 +215,10 @@ var badDocuments = map[string]badDocument{
 	"separator": {"servers: {default: {separator: '/'}}", []string{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,
 	}, false},
-	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\n  a: {url: 'https://h/', credentials: {exchange: {}}}\nauth: {}\nobserve: {sample: 1}\nlimits: {queue: 1}\n", []string{
+	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\n  a: {url: 'https://h/', credentials: {exchange: {}}}\nauth: {}\nobserve: {sample: 1}\n", []string{
 		`4:5: upstreams.jobs.durable: not available in this version`,
 		`5:40: upstreams.a.credentials.exchange: not available in this version`,
 		`6:1: auth: not available in this version`,
 		`7:11: observe.sample: not available in this version`,
-		`8:10: limits.queue: not available in this version`,
 	}, false},
 }

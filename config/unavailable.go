@@ -7,7 +7,6 @@ import "slices"
 // key of a map. A version that brings a feature takes its lines away.
 var unavailable = []string{
 	"public_url",
-	"limits.queue",
 	"upstreams.*.durable",
 	"upstreams.*.rate",
 	"upstreams.*.trust_annotations",
