@@ -182,6 +182,8 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	if r.OnEvent = m.stray; o.listens() || r.OnRequest != nil {
 		r.OnEvent = o.event
 	}
+	o.x.StayAlive()
+	defer o.x.Rest()
 	a, err := o.link.Send(ctx, &r)
 	if err != nil {
 		return nil, elsewhere(m.south, o.link, key, err, r.Safe)

@@ -52,7 +52,7 @@ func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, e
 		defer t.mu.Unlock()
 		delete(t.asks, key)
 	}()
-	if sent, err := x.out.event(msg); err != nil || !sent {
+	if sent, err := x.Event(msg); err != nil || !sent {
 		return nil, errors.Join(ErrCannotAsk, err)
 	}
 	theirs := append([]byte(nil), id.Of(raw)...)
@@ -88,7 +88,7 @@ func (x *Exchange) await(ctx context.Context, answer <-chan []byte) ([]byte, err
 		case <-over.C:
 			return nil, ErrCannotAsk
 		case <-alive.C:
-			if err := x.out.keepAlive(); err != nil {
+			if err := x.alone(x.out.keepAlive); err != nil {
 				return nil, err
 			}
 		}

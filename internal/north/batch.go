@@ -142,6 +142,8 @@ func (c *collected) Write(p []byte) (int, error) {
 
 func (c *collected) begin() (io.Writer, error)  { return c, nil }
 func (c *collected) keepAlive() error           { return nil }
+func (c *collected) beat() error                { return nil }
+func (c *collected) broken() bool               { return false }
 func (c *collected) end() error                 { return nil }
 func (c *collected) event([]byte) (bool, error) { return false, nil }
 func (c *collected) takesEvents() bool          { return false }

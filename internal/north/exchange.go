@@ -31,6 +31,7 @@ type Exchange struct {
 	kept     keptReply // is out, for a client that can come back
 	sessions store.Sessions
 	handler  *Handler // nil within a batch
+	pulse    *pulse   // nil: nothing is written but by the owner
 }
 
 // reply frames answers for one kind of client connection.
@@ -49,11 +50,16 @@ type reply interface {
 	// keepAlive writes something that means nothing, so that nobody on the way
 	// takes a waiting stream for a dead one.
 	keepAlive() error
+	// beat is keepAlive that opens the stream, where there is none yet.
+	beat() error
 	// framed reports whether messages go into lines, so that CR and LF between
 	// tokens must not be in them.
 	framed() bool
 	// begun reports whether a byte may have left.
 	begun() bool
+	// broken reports whether an error cannot be told any more: part of an answer
+	// may have left, where whole events before it do no harm.
+	broken() bool
 	// abort ends the connection, so that nothing looks complete.
 	abort()
 }
@@ -67,6 +73,7 @@ func (x *Exchange) Reply(status int, parts ...[]byte) error {
 	if x.Era == mcp.Legacy {
 		status = http.StatusOK
 	}
+	x.Rest()
 	return x.out.whole(status, parts...)
 }
 
@@ -87,17 +94,30 @@ var (
 // Begin starts an answer of unknown length and returns where its bytes go.
 // It must be followed by End, or by returning an error from Serve, which cuts
 // the connection.
-func (x *Exchange) Begin() (io.Writer, error) { return x.out.begin() }
+func (x *Exchange) Begin() (io.Writer, error) {
+	x.Rest()
+	return x.out.begin()
+}
 
 // End completes what Begin started.
 func (x *Exchange) End() error { return x.out.end() }
 
 // Event writes a notification ahead of the answer, if the client takes event
 // streams. It must be free of CR and LF.
-func (x *Exchange) Event(msg []byte) (sent bool, err error) { return x.out.event(msg) }
+func (x *Exchange) Event(msg []byte) (sent bool, err error) {
+	if p := x.pulse; p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	return x.out.event(msg)
+}
 
-// Framed reports whether the answer goes into line framing (DESIGN section 3).
-func (x *Exchange) Framed() bool { return x.out.framed() }
+// Framed reports whether the answer goes into line framing (DESIGN section 3). It
+// is asked when the answer is at hand: how it is framed does not change any more.
+func (x *Exchange) Framed() bool {
+	x.Rest()
+	return x.out.framed()
+}
 
 // SetLevel stores the log level of the client's session.
 func (x *Exchange) SetLevel(ctx context.Context, level string) error {

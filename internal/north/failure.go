@@ -37,7 +37,7 @@ func (h *Handler) done(x *Exchange, err error) {
 	case IsGone(err):
 		h.o.Log.Debug("client gone before its answer", "server", x.Server, "method", x.Msg.Method, "error", err)
 		x.out.abort()
-	case x.out.begun():
+	case x.out.broken():
 		h.log(x, fault.From(err))
 		x.out.abort()
 	default:
@@ -79,7 +79,7 @@ func (h *Handler) survive(x *Exchange) {
 		panic(p)
 	}
 	f := h.panicked(x, p)
-	if x.out.begun() {
+	if x.out.broken() {
 		x.out.abort()
 	}
 	h.fail(x, f)

@@ -44,16 +44,18 @@ func TestHTTP2ServesAnswersAndEvents(t *testing.T) {
 }
 
 func TestHTTP2AnswersThatFailMidwayNeverLookComplete(t *testing.T) {
-	for _, g := range []*rooms{streamed(false, `{"a":"`, strings.Repeat("a", 100<<10)), {serve: func(_ context.Context, x *Exchange) error {
+	f := open2(t, streamed(false, `{"a":"`, strings.Repeat("a", 100<<10)))
+	if g := f.modern("tools/list", "", ""); g.err == nil {
+		t.Errorf("HTTP %d, %d bytes, and no error", g.status, len(g.body))
+	}
+	f = open2(t, &rooms{serve: func(_ context.Context, x *Exchange) error {
 		if _, err := x.Event([]byte(`{"n":1}`)); err != nil {
 			return err
 		}
 		return errors.New("lost")
-	}}} {
-		f := open2(t, g)
-		if g := f.modern("tools/list", "", ""); g.err == nil {
-			t.Errorf("HTTP %d, %d bytes, and no error", g.status, len(g.body))
-		}
+	}})
+	if g := f.modern("tools/list", "", ""); g.err != nil || !strings.Contains(g.body, `"error":{"code":-32603`) {
+		t.Errorf("after an event: HTTP %d %q %v", g.status, g.body, g.err)
 	}
 }
 

@@ -32,6 +32,7 @@ type httpReply struct {
 	stream   bool // the client takes text/event-stream
 	events   bool // the stream has begun
 	started  bool
+	through  bool  // a message of unknown length is being written, or none may come
 	major    uint8 // of the HTTP version
 	minor    uint8
 	deadline time.Duration
@@ -39,6 +40,7 @@ type httpReply struct {
 
 func (a *httpReply) framed() bool      { return a.events || !a.json }
 func (a *httpReply) begun() bool       { return a.started }
+func (a *httpReply) broken() bool      { return a.through || a.started && !a.events }
 func (a *httpReply) takesEvents() bool { return a.stream && (a.events || !a.started) }
 
 // push moves the write deadline: a client that reads nothing is cut off.
@@ -188,6 +190,8 @@ func (a *httpReply) keepAlive() error {
 	return a.flush()
 }
 
+func (a *httpReply) beat() error { return a.greet() }
+
 // greet opens the stream before there is anything to say on it.
 func (a *httpReply) greet() error {
 	a.open()
@@ -195,6 +199,7 @@ func (a *httpReply) greet() error {
 }
 
 func (a *httpReply) begin() (io.Writer, error) {
+	a.through = true
 	if a.framed() {
 		a.open()
 		if _, err := a.w.Write(eventHead); err != nil {
@@ -210,6 +215,7 @@ func (a *httpReply) begin() (io.Writer, error) {
 }
 
 func (a *httpReply) end() error {
+	a.through = false
 	if a.events {
 		return a.finishEvent()
 	}

@@ -43,6 +43,18 @@ func (a *keptReply) begun() bool {
 	return a.through || a.alone
 }
 
+func (a *keptReply) broken() bool {
+	if a.kept == nil {
+		return a.httpReply.broken()
+	}
+	return a.through || a.alone
+}
+
+func (a *keptReply) beat() error {
+	a.prime(usualRetry)
+	return a.keepAlive()
+}
+
 // abort leaves a stream of whole events as it is: its client can come back.
 func (a *keptReply) abort() {
 	if !a.away && (a.kept == nil || a.through || a.alone) {

@@ -174,7 +174,9 @@ func TestAnAnswerThatFailsMidwayNeverLooksComplete(t *testing.T) {
 	}
 }
 
-func TestAFailureAfterEventsEndsWithoutAFinalOne(t *testing.T) {
+// Whole events before it do no harm: the client learns what happened to its call
+// (checklist section 9).
+func TestAFailureAfterEventsIsToldAsTheLastOfThem(t *testing.T) {
 	f := open(t, &rooms{serve: func(_ context.Context, x *Exchange) error {
 		if _, err := x.Event([]byte(`{"n":1}`)); err != nil {
 			return err
@@ -182,7 +184,7 @@ func TestAFailureAfterEventsEndsWithoutAFinalOne(t *testing.T) {
 		return errors.New("lost")
 	}})
 	_, body := exchangeRaw(t, f, "*/*")
-	if strings.HasSuffix(body, "0\r\n\r\n") || strings.Count(body, "data: ") != 1 {
+	if !strings.HasSuffix(body, "0\r\n\r\n") || strings.Count(body, "data: ") != 2 || !strings.Contains(body, `"id":7,"error":{"code":-32603`) {
 		t.Errorf("%q", body)
 	}
 }
@@ -204,8 +206,8 @@ func TestAPanicIsAnErrorOfItsOwnRequest(t *testing.T) {
 	if g := f.modern("tools/list", "", ""); g.status != 200 || g.code(t) != -32603 || strings.Contains(g.body, "10.0.0.9") {
 		t.Errorf("HTTP %d %s %v", g.status, g.body, g.err)
 	}
-	if g := f.modern("tools/call", "a", `"name":"a"`); g.err == nil || strings.Count(g.body, "data: ") > 1 {
-		t.Errorf("a panic after the first byte looks like an answer: HTTP %d %q", g.status, g.body)
+	if g := f.modern("tools/call", "a", `"name":"a"`); g.err != nil || strings.Count(g.body, "data: ") != 2 || !strings.Contains(g.body, `"error":{"code":-32603`) {
+		t.Errorf("a panic after an event: HTTP %d %q", g.status, g.body)
 	}
 	if g := f.legacy(f.initialize("2025-03-26"), `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`); !strings.Contains(g.body, `"id":1,"error":{"code":-32603`) || !strings.Contains(g.body, `"id":2,"result":{}`) {
 		t.Errorf("in a batch: HTTP %d %s", g.status, g.body)

@@ -23,7 +23,7 @@ var errCannotHangUp = errors.New("north: this server cannot close a connection w
 // before.
 func (x *Exchange) Suspend(retry time.Duration) error {
 	if a, ok := x.out.(*keptReply); ok {
-		return a.suspend(retry)
+		return x.alone(func() error { return a.suspend(retry) })
 	}
 	return nil
 }
@@ -113,7 +113,9 @@ func (h *Handler) follow(ctx context.Context, x *Exchange, s *keptStream, positi
 func (h *Handler) openStanding(x *Exchange, name string, position uint64) (finish func(), err error) {
 	out := x.out.(*httpReply)
 	if !h.resumable(x) {
-		return func() {}, out.greet()
+		err := out.greet()
+		out.through = true // no response may come on it (checklist 95)
+		return func() {}, err
 	}
 	a := h.keep(x, out)
 	a.alone = true

@@ -48,6 +48,8 @@ type lineReply struct {
 }
 
 func (a *lineReply) keepAlive() error { return nil }
+func (a *lineReply) beat() error      { return nil }
+func (a *lineReply) broken() bool     { return false }
 
 func (a *lineReply) silent() bool { return a.muted != nil && a.muted.Load() }
 

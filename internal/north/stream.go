@@ -66,7 +66,7 @@ func (x *Exchange) Wait(ctx context.Context, wake <-chan struct{}) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-alive.C:
-			if err := x.out.keepAlive(); err != nil {
+			if err := x.alone(x.out.keepAlive); err != nil {
 				return err
 			}
 		}
