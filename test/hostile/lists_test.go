@@ -1,7 +1,6 @@
 package hostile_test
 
 import (
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -273,11 +272,14 @@ func TestWhatIsNotServedIsNotAdvertised_mcphangar879(t *testing.T) {
 			if strings.Contains(caps, "modelcontextprotocol/tasks") {
 				t.Errorf("%s: tasks are advertised: %s", era, caps)
 			}
-			if strings.Contains(caps, `"subscribe":true`) || strings.Contains(caps, `"listChanged":true`) {
-				t.Errorf("%s: subscriptions are advertised and not served: %s", era, caps)
+			if strings.Contains(caps, `"subscribe":true`) {
+				t.Errorf("%s: subscriptions are advertised, and no upstream has them: %s", era, caps)
 			}
 		}
-		wantError(t, g.modern("subscriptions/listen", `"notifications":{}`), http.StatusNotFound, -32601)
+		// listChanged is advertised, and served.
+		if _, honoured := g.listen("1", `{"toolsListChanged":true}`); honoured != `{"toolsListChanged":true}` {
+			t.Errorf("acknowledged: %s", honoured)
+		}
 	})
 }
 
