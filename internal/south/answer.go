@@ -381,7 +381,7 @@ func (a *Answer) asked(l *Link, r *Request, s *wire.Answer) error {
 	case flooded:
 		return l.answerRequest(a.ctx, s)
 	}
-	a.clock.hold()
+	a.clock.ask()
 	if r.asker == nil {
 		r.asker, r.via = a, l
 	}
@@ -389,7 +389,7 @@ func (a *Answer) asked(l *Link, r *Request, s *wire.Answer) error {
 	if errors.Is(err, ErrDeferred) {
 		return nil
 	}
-	a.clock.run()
+	a.clock.answered()
 	if err != nil {
 		return err
 	}

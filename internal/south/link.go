@@ -114,6 +114,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 			a.Close()
 			return nil, err
 		}
+		a.clock.settle()
 		return a, nil
 	}
 	err := l.exchange(a, r)
@@ -125,6 +126,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 		a.Close()
 		return nil, err
 	}
+	a.clock.settle()
 	return a, nil
 }
 
