@@ -382,7 +382,7 @@ func (a *Answer) asked(ctx context.Context, l *Link, r *Request, s *wire.Answer)
 	case flooded:
 		return l.answerRequest(a.ctx, s)
 	}
-	a.clock.hold()
+	a.clock.ask()
 	if r.asker == nil {
 		r.asker, r.via = a, l
 	}
@@ -390,7 +390,7 @@ func (a *Answer) asked(ctx context.Context, l *Link, r *Request, s *wire.Answer)
 	if errors.Is(err, ErrDeferred) {
 		return nil
 	}
-	a.clock.run()
+	a.clock.answered()
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var ErrNotTaken = errors.New("south: the upstream did not take the response")
 // again when none is open, whatever becomes of the response. It may be called
 // from any goroutine, also after the call has ended.
 func (r *Request) Respond(ctx context.Context, response []byte) error {
-	defer r.asker.clock.run()
+	defer r.asker.clock.answered()
 	return r.via.respond(ctx, &r.asker.session, response)
 }
 

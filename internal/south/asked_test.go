@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -164,4 +165,50 @@ func TestAResponseToASessionThatIsGoneIsNotTaken(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-over
+}
+
+// An answer ends the time of what is open: the rest of it is under the clock
+// again, but for while nobody takes it.
+func TestAnAnswerThatNobodyTakesHasTime(t *testing.T) {
+	s := answering(t, true, func(w http.ResponseWriter, r *http.Request, a arrived) {
+		write := stream(w)
+		write(fmt.Sprintf(askRoots, "7"))
+		write("data: {\"jsonrpc\":\"2.0\",\"id\":" + a.id + ",\"result\":{\"x\":\"" + strings.Repeat("x", 2*window))
+		if strings.Contains(a.body, "slow") {
+			<-r.Context().Done()
+			return
+		}
+		write(strings.Repeat("x", 4<<20) + "\"}}\n\n")
+	})
+	u := reach(t, s.url, func(o *Options) { o.Timeout, o.TimeoutMax = 300*time.Millisecond, 300*time.Millisecond })
+	l := link(t, u, SessionKey{Caps: `{"roots":{}}`})
+	later := func(context.Context, *wire.Answer) ([]byte, error) { return nil, ErrDeferred }
+	for _, slow := range []bool{false, true} {
+		r := toolsCall(l)
+		r.OnRequest = later
+		if slow {
+			r.Body = []byte(strings.Replace(string(r.Body), `"a"`, `"slow"`, 1))
+		}
+		a, err := l.Send(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slow {
+			a.Hold()
+			time.Sleep(600 * time.Millisecond) // more than the call has
+			if err := r.Respond(t.Context(), []byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(400 * time.Millisecond)
+			a.Run()
+		}
+		_, err = io.Copy(io.Discard, a.Rest)
+		if (err != nil) != slow {
+			t.Errorf("slow %v: %v", slow, err)
+		}
+		if slow {
+			wantCode(t, a.Fault(err), fault.UpstreamTimeout)
+		}
+		a.Close()
+	}
 }

@@ -13,7 +13,9 @@ type clock struct {
 	timer   *time.Timer
 	timeout time.Duration
 	last    time.Time // however much progress there is, the call ends here
-	held    int       // reasons to stand still
+	open    int       // questions without a response
+	idle    bool      // the answer is there, and nobody takes it yet
+	closed  bool      // the answer is there: what is still open does not matter
 	since   time.Time // when it began to stand still
 	over    bool      // it has fired, or its call has ended
 }
@@ -26,34 +28,45 @@ func (c *clock) start(timeout, most time.Duration, late func()) {
 	c.timer = time.AfterFunc(timeout, late)
 }
 
-// hold stops the clock until as many calls of run.
-func (c *clock) hold() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.held++; c.held == 1 {
-		c.since = time.Now()
-		if !c.timer.Stop() {
-			c.over = true
-		}
-	}
-}
+// ask stops the clock for a question, until it has its response.
+func (c *clock) ask() { c.change(func() { c.open++ }) }
 
-// run undoes one hold. The time that the clock stood still counts for nothing.
-func (c *clock) run() {
+// answered undoes one ask. The time that the clock stood still counts for nothing.
+func (c *clock) answered() { c.change(func() { c.open-- }) }
+
+// settle says that the answer is there, so that no question counts any more.
+func (c *clock) settle() { c.change(func() { c.closed = true }) }
+
+// hold stops the clock until nobody is waited for.
+func (c *clock) hold() { c.change(func() { c.idle = true }) }
+
+// run undoes hold.
+func (c *clock) run() { c.change(func() { c.idle = false }) }
+
+// still reports whether the clock stands still. It is called with mu held.
+func (c *clock) still() bool { return c.idle || (c.open > 0 && !c.closed) }
+
+func (c *clock) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held--; c.held > 0 || c.over {
-		return
+	was := c.still()
+	f()
+	switch now := c.still(); {
+	case c.over || was == now:
+	case now:
+		c.since = time.Now()
+		c.over = !c.timer.Stop()
+	default:
+		c.last = c.last.Add(time.Since(c.since))
+		c.timer.Reset(min(c.timeout, max(time.Until(c.last), 0)))
 	}
-	c.last = c.last.Add(time.Since(c.since))
-	c.timer.Reset(min(c.timeout, max(time.Until(c.last), 0)))
 }
 
 // alive starts the time without progress anew.
 func (c *clock) alive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held == 0 && c.timer.Stop() {
+	if !c.still() && c.timer.Stop() {
 		c.timer.Reset(min(c.timeout, max(time.Until(c.last), 0)))
 	}
 }

@@ -131,6 +131,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 			a.Close()
 			return nil, err
 		}
+		a.clock.settle()
 		return a, nil
 	}
 	err := l.exchange(a, r)
@@ -142,6 +143,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 		a.Close()
 		return nil, err
 	}
+	a.clock.settle()
 	return a, nil
 }
 
