@@ -77,7 +77,7 @@ func (e *endpoint) legacy(t reporter, server, revision string) *client {
 
 func (c *client) initialize(t reporter) *answer {
 	t.Helper()
-	a := c.post(t, []byte(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"`+c.revision+`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`), nil)
+	a := c.post(t, []byte(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"`+c.revision+`","capabilities":`+cmp.Or(c.caps, "{}")+`,"clientInfo":{"name":"test","version":"1"}}}`), nil)
 	if a.Result == nil {
 		t.Fatalf("initialize: HTTP %d %s", a.status, a.raw)
 	}
