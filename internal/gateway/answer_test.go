@@ -323,3 +323,18 @@ func TestTransportFaultsHaveCodesOfOurOwn(t *testing.T) { // DESIGN section 13
 		}
 	}
 }
+
+// A result of the era with sessions cannot ask, whatever it says of itself.
+func TestALegacyResultThatPosesAsAQuestionIsNone(t *testing.T) {
+	u := &up{legacy: true, on: answers("tools/call", 200, `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","content":[],"requestState":"open","inputRequests":{"k":{"method":"roots/list"}},"isError":false}}`)}
+	h := serving(t, map[string]*up{"u": u})
+	g := h.modern("tools/call", "u__add", `"name":"u__add"`)
+	for _, never := range []string{"requestState", "inputRequests", "input_required", `"open"`} {
+		if strings.Contains(g.body, never) {
+			t.Errorf("%s in %s", never, g.body)
+		}
+	}
+	if !strings.Contains(g.body, `"resultType":"complete"`) || !strings.Contains(g.body, `"isError":false`) {
+		t.Error(g.body)
+	}
+}
