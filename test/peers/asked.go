@@ -55,7 +55,7 @@ type AskedStep struct {
 }
 
 // Watch makes a client listen for changes of the tools and of resources. It calls Trigger until it has heard all of Want
-// ("tools", or a URI), for twenty seconds at most.
+// ("tools", or a URI), each as often as it is there, for twenty seconds at most.
 type Watch struct {
 	URIs    []string  `json:"uris"`
 	Trigger AskedStep `json:"trigger"`

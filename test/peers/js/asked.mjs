@@ -6,7 +6,7 @@
 // arguments, or a prompt where "prompt" is true; with "cancelAfter" it is cancelled at that event of progress. The steps
 // are called at once, or one by one where inOrder is true. Each text that a server asks with must hold the name or be one
 // of known. watch is {"uris": […], "trigger": STEP, "want": […]}: the client listens for changes of the tools and of the
-// resources, calls trigger until it has heard all that it wants, for twenty seconds at most. stdout: {"protocolVersion",
+// resources, calls trigger until it has heard all that it wants, each as often as it is there, for twenty seconds at most. stdout: {"protocolVersion",
 // "tools", "answers", "strange", "heard", "triggers"}, where each answer is the text of the result, {error}, or {cancelled}
 // with the events seen, and strange lists the questions that were somebody else's.
 
@@ -57,7 +57,7 @@ export async function run(script, { client, connect, protocolVersion, asked, tol
     }
     let news = () => {};
     const hear = (what) => {
-        if (!report.heard.includes(what)) report.heard.push(what);
+        report.heard.push(what);
         news();
     };
     if (watch) {
@@ -95,7 +95,8 @@ export async function run(script, { client, connect, protocolVersion, asked, tol
     if (watch) {
         const done = await listen(watch.uris);
         const deadline = Date.now() + 20_000;
-        const lacks = () => watch.want.some((what) => !report.heard.includes(what));
+        const count = (list, what) => list.filter((one) => one === what).length;
+        const lacks = () => watch.want.some((what) => count(report.heard, what) < count(watch.want, what));
         while (lacks() && Date.now() < deadline) {
             report.triggers++;
             await one(watch.trigger);

@@ -1,3 +1,7 @@
+// Sampling and roots are deprecated, and asked for all the same.
+//
+//lint:file-ignore SA1019 the tests are about them
+
 package main
 
 import (
@@ -243,9 +247,7 @@ func (a *asked) mine(text string) {
 func (a *asked) hear(what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !slices.Contains(a.report.Heard, what) {
-		a.report.Heard = append(a.report.Heard, what)
-	}
+	a.report.Heard = append(a.report.Heard, what)
 	select {
 	case a.news <- struct{}{}:
 	default:
@@ -255,7 +257,13 @@ func (a *asked) hear(what string) {
 func (a *asked) lacks(want []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.ContainsFunc(want, func(what string) bool { return !slices.Contains(a.report.Heard, what) })
+	open := slices.Clone(want)
+	for _, what := range a.report.Heard {
+		if i := slices.Index(open, what); i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	return len(open) > 0
 }
 
 // watch calls the trigger until the client has heard all that it wants, for twenty seconds at most.
