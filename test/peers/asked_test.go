@@ -94,5 +94,9 @@ func privateProcesses(t *testing.T, g *Gateway) int {
 	if err := json.NewDecoder(resp.Body).Decode(&details); err != nil {
 		t.Fatal(err)
 	}
-	return details.Upstreams[0].Sessions
+	n := 0
+	for _, u := range details.Upstreams {
+		n += u.Sessions
+	}
+	return n
 }
