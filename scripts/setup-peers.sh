@@ -33,13 +33,14 @@ quietly() {
 	fi
 }
 
-if stale golang test/peers/golang/go.mod test/peers/golang/go.sum test/peers/golang/client/*.go ||
-	[[ ! -x build/peers/go-everything || ! -x build/peers/mcp-go || ! -x build/peers/go-client ]]; then
-	log 'Go peers: everything-server, mcp-go, client'
+if stale golang test/peers/golang/go.mod test/peers/golang/go.sum test/peers/golang/*/*.go ||
+	[[ ! -x build/peers/go-everything || ! -x build/peers/mcp-go || ! -x build/peers/go-client || ! -x build/peers/go-witness ]]; then
+	log 'Go peers: everything-server, mcp-go, client, witness'
 	out=$PWD/build/peers
 	quietly go -C test/peers/golang build -o "$out/go-everything" github.com/modelcontextprotocol/go-sdk/conformance/everything-server
 	quietly go -C test/peers/golang build -o "$out/mcp-go" github.com/mark3labs/mcp-go/examples/conformance
 	quietly go -C test/peers/golang build -o "$out/go-client" ./client
+	quietly go -C test/peers/golang build -o "$out/go-witness" ./witness
 	done_with golang
 fi
 

@@ -17,6 +17,11 @@ import (
 // answer relays an upstream's answer to the client.
 func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
 	plan := g.plan(x, v, m, link)
+	if x.Era == mcp.Modern && link.Era != mcp.Modern {
+		// It has no words for a question; what looks like one was not checked, and
+		// its state is not ours to open (checklist 116, 7.3).
+		plan.Drop = meaningless
+	}
 	if a.Rest != nil {
 		through, err := passes(x, link, a, &plan)
 		if err != nil {
@@ -92,8 +97,12 @@ func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Pla
 	return through, nil
 }
 
-// asking are the members of a result that asks its caller.
-var asking = []string{"requestState", "inputRequests"}
+// asking are the members of a result that asks its caller. Of a legacy upstream,
+// which has no such results, they and the type are meaningless.
+var (
+	asking      = []string{"requestState", "inputRequests"}
+	meaningless = append([]string{"resultType"}, asking...)
+)
 
 // invalid names the upstream in an error about its message.
 func invalid(m *member, err error) error {

@@ -35,6 +35,12 @@ func TestResultsToTheByte(t *testing.T) {
 			v251125: `{"content":[],"isError":true,"_meta":{` + tag + `}}`,
 		},
 		{
+			what: "a legacy result that would ask", method: "tools/call", params: `"name":"u__add"`, legacy: true,
+			result:  `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s","content":[]}`,
+			modern:  `{"content":[],"resultType":"complete",` + modernMeta + `}`,
+			v251125: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s","content":[],"_meta":{` + tag + `}}`,
+		},
+		{
 			what: "an empty result", method: "tools/call", params: `"name":"u__add"`, legacy: true,
 			result:  `{}`,
 			modern:  `{"resultType":"complete",` + modernMeta + `}`,

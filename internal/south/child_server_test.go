@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
 // TestMain lets this binary be the child of a test, the child's guard, and a
@@ -174,7 +176,7 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 		s.listen = string(m.ID)
 		s.mu.Unlock()
 		s.wasAsked("listen " + string(m.Params.Filter))
-		if s.is("deaf") {
+		if s.is("deaf") || s.is("one-listen") && strings.Contains(string(m.Params.Filter), "promptsListChanged") {
 			s.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, m.ID)
 			return
 		}
@@ -185,7 +187,14 @@ func (s *testServer) handle(m *testMessage, line []byte) {
 	case "notifications/cancelled":
 		s.mu.Lock()
 		s.cancelled = append(s.cancelled, string(m.Params.RequestID))
+		bye := s.is("one-listen")
+		if bye {
+			s.listen = ""
+		}
 		s.mu.Unlock()
+		if bye {
+			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.Params.RequestID)
+		}
 		s.stopped()
 	case "tools/call":
 		if m.Params.Name == "read-nothing" {
@@ -270,6 +279,14 @@ func (s *testServer) call(m *testMessage) {
 		s.mu.Unlock()
 		s.say("%s", line)
 		s.text(m, "said")
+	case "change": // of its tools, for whoever it believes to listen
+		s.mu.Lock()
+		listen := s.listen
+		s.mu.Unlock()
+		if listen != "" {
+			s.say("%s", listenNote(mcp.Tools, listen))
+		}
+		s.text(m, "changed")
 	case "say-later": // after the answer, when nothing is in flight
 		s.text(m, "will say")
 		time.Sleep(50 * time.Millisecond)

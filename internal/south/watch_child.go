@@ -3,6 +3,7 @@ package south
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -61,6 +62,9 @@ func (p *process) listeners() (all []standing, calls bool) {
 	return all, calls
 }
 
+// partTime is how long a listen that another takes the place of may take to end.
+const partTime = 250 * time.Millisecond
+
 // overLine sends a listen as a line. It stays in flight until it is cancelled
 // (checklist 36, 121).
 func (g *listening) overLine(p *process) {
@@ -70,18 +74,36 @@ func (g *listening) overLine(p *process) {
 		g.finish(outcome{err: err})
 		return
 	}
-	g.close = sync.OnceFunc(func() {
-		if !p.leave(entry) {
-			return
-		}
+	cancel := sync.OnceFunc(func() {
 		ctx, cancel := g.w.goodbye()
 		defer cancel()
 		if _, err := p.write(ctx, cancellation(g.id)); err != nil {
 			p.u.o.Log.Debug("cancel not delivered", "upstream", p.u.o.Key, "error", err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(g.w.ctx, p.u.o.ProbeTimeout)
-	defer cancel()
+	g.close = sync.OnceFunc(func() {
+		if p.leave(entry) {
+			cancel()
+		}
+	})
+	g.part = func() {
+		defer g.close()
+		select {
+		case <-g.ended:
+			return // there is nothing to cancel
+		default:
+		}
+		cancel()
+		t := time.NewTimer(partTime)
+		defer t.Stop()
+		select {
+		case <-g.ended:
+		case <-t.C:
+		case <-g.w.ctx.Done():
+		}
+	}
+	ctx, stop := context.WithTimeout(g.w.ctx, p.u.o.ProbeTimeout)
+	defer stop()
 	if _, err := p.write(ctx, g.body()); err != nil {
 		g.finish(outcome{err: err})
 	}

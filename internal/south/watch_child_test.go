@@ -40,17 +40,40 @@ func TestAModernChildIsListenedTo(t *testing.T) { // checklist 36, 121, T27
 	n.await(t, onTools, "changed tools")
 	w.Want(mcp.Filter{Prompts: true})
 	const then = `honoured {"promptsListChanged":true}`
-	n.await(t, onTools, "changed tools", then)
+	n.await(t, onTools, "changed tools", then, "reopened")
 	settle(t, "the cancel of the first", func() bool { return mustCall(t, u, "cancelled", "") == first })
 	speak(t, u, "say", listenNote(mcp.Tools, first)) // too late
 	speak(t, u, "say", listenNote(mcp.Prompts, "$LISTEN"))
-	n.await(t, onTools, "changed tools", then, "changed prompts")
+	n.await(t, onTools, "changed tools", then, "reopened", "changed prompts")
 	second := mustCall(t, u, "listen-id", "")
 	w.Close()
 	if got := mustCall(t, u, "cancelled", ""); got != first+" "+second {
 		t.Errorf("cancelled %s; want %s %s", got, first, second)
 	}
 	if got := mustCall(t, u, "asked", ""); got != "listen {\"toolsListChanged\":true}\nlisten {\"promptsListChanged\":true}" {
+		t.Error(got)
+	}
+}
+
+// A server on the Go SDK forgets all that a session listens to when one of its
+// listens ends, which it says after that.
+func TestAChildIsListenedToOnceAtATime(t *testing.T) {
+	leakless(t)
+	u, _ := startChild(t, "tells,one-listen")
+	w, n := watching(t, u)
+	w.Want(mcp.Filter{Tools: true})
+	n.await(t, onTools)
+	w.Want(mcp.Filter{Tools: true, URIs: []string{"a://1"}})
+	const both = `honoured {"toolsListChanged":true,"resourceSubscriptions":["a://1"]}`
+	n.await(t, onTools, both, "reopened")
+	mustCall(t, u, "change", "")
+	n.await(t, onTools, both, "reopened", "changed tools")
+	w.Want(mcp.Filter{Tools: true, Prompts: true}) // it does not take this one
+	n.await(t, onTools, both, "reopened", "changed tools", both, "reopened", onTools)
+	mustCall(t, u, "change", "")
+	n.await(t, onTools, both, "reopened", "changed tools", both, "reopened", onTools, "changed tools")
+	w.Close()
+	if got := mustCall(t, u, "asked", ""); strings.Count(got, "listen") != 4 {
 		t.Error(got)
 	}
 }

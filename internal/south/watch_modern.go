@@ -26,6 +26,7 @@ type listening struct {
 	asked mcp.Filter
 	turn  uint64        // of what is wanted, when it was asked
 	close func()        // gives it up; nothing comes afterwards, and it may be called again
+	part  func()        // of a child's: close after the child has said that it is over, or had its time to
 	acked chan struct{} // closed when it was acknowledged
 	ended chan struct{} // closed when nothing more comes
 
@@ -38,7 +39,9 @@ type listening struct {
 
 // listen keeps a subscriptions/listen open at a modern upstream (checklist 58 to
 // 61, 6.4). A filter cannot be changed: for another one a second listen is opened
-// and acknowledged before the first is closed.
+// and acknowledged before the first is closed. A child has one at a time, with a
+// gap between: servers on the Go SDK keep one per session, so that the end of the
+// first would silence the second.
 func (w *Watch) listen(l *Link) outcome {
 	var cur *listening
 	defer func() {
@@ -67,7 +70,7 @@ func (w *Watch) listen(l *Link) outcome {
 			return outcome{how: wayDeaf, err: errNothingOffered, opened: cur != nil}
 		}
 		if cur == nil || !cur.asked.Equal(asked) && (turn != failed.turn || news != failed.news) {
-			next, out := w.open(l, asked, turn, cur)
+			next, out := w.replace(l, &cur, asked, turn)
 			switch {
 			case next != nil:
 				if cur != nil {
@@ -102,8 +105,27 @@ func (w *Watch) listen(l *Link) outcome {
 	}
 }
 
+// replace is open where there may be a listen already. A child's is over then, and
+// opened again when the child does not take the other filter.
+func (w *Watch) replace(l *Link, cur **listening, asked mcp.Filter, turn uint64) (*listening, outcome) {
+	before := *cur
+	if l.process == nil || before == nil {
+		return w.open(l, asked, turn)
+	}
+	w.missed(nil, false)
+	before.part()
+	*cur = nil
+	next, out := w.open(l, asked, turn)
+	if next == nil && out.how != wayOver {
+		if *cur, _ = w.open(l, before.asked, before.turn); *cur == nil {
+			return nil, outcome{err: out.err, opened: true}
+		}
+	}
+	return next, out
+}
+
 // open asks for a filter and waits for the acknowledgement.
-func (w *Watch) open(l *Link, asked mcp.Filter, turn uint64, cur *listening) (*listening, outcome) {
+func (w *Watch) open(l *Link, asked mcp.Filter, turn uint64) (*listening, outcome) {
 	g := &listening{
 		w: w, id: l.NextID(nil), asked: asked, turn: turn,
 		acked: make(chan struct{}), ended: make(chan struct{}),

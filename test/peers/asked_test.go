@@ -1,54 +1,13 @@
 package peers
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
-
-// asking is what a client that can be asked is told to do, and askedReport what it tells of it; see js/asked-v1.mjs.
-type asking struct {
-	Name         string         `json:"name"`
-	Capabilities map[string]any `json:"capabilities"`
-	Steps        []askingStep   `json:"steps"`
-}
-
-type askingStep struct {
-	Name      string         `json:"name"`
-	Arguments map[string]any `json:"arguments"`
-}
-
-type askedReport struct {
-	Tools   []string `json:"tools"`
-	Answers []any    `json:"answers"`
-	Strange []string `json:"strange"`
-}
-
-func (a asking) run(t *testing.T, url string) (report askedReport, err error) {
-	root, err := Root()
-	if err != nil {
-		return report, err
-	}
-	script, err := json.Marshal(a)
-	if err != nil {
-		return report, err
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(root, nodePath), filepath.Join(root, "build/js/asked-v1.mjs"), url)
-	var errs bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(script), &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return report, fmt.Errorf("%s: %w\n%s", a.Name, err, &errs)
-	}
-	return report, json.Unmarshal(out, &report)
-}
 
 // Checklist 7.1, 7.3, T52: a legacy server over stdio samples, elicits and asks for roots, each client of one principal
 // within what it declared, and each question reaches the client whose call it belongs to.
@@ -59,41 +18,13 @@ func TestAServerOverStdioAsksTheClientWhoseCallItIs(t *testing.T) {
 	if why := JavaScript.Missing(); why != "" && !InCI() {
 		t.Skip(why)
 	}
-	if err := Setup(); err != nil {
-		t.Fatal(err)
-	}
-	binary, err := Build(true)
-	if err != nil {
-		t.Fatal(err)
-	}
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	document, err := json.Marshal(map[string]any{
-		"state": "memory:", "admin": "off",
+	gateway := serve(t, map[string]any{
 		"upstreams": map[string]any{"everything": map[string]any{"command": []string{filepath.Join(root, "build/peers/go-everything")}, "era": "legacy"}},
 		"servers":   map[string]any{"default": map[string]any{"naming": "passthrough"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "penstock.json")
-	if err := os.WriteFile(path, document, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gateway, err := Serve(t.Context(), binary, dir, "--config", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := gateway.Stop(); err != nil {
-			t.Errorf("penstock did not end cleanly: %v", err)
-		}
-		if t.Failed() || strings.Contains(gateway.Output(), "DATA RACE") {
-			t.Errorf("penstock wrote:\n%s", gateway.Output())
-		}
 	})
 	clients := map[string]map[string]any{
 		"ann":  {"sampling": map[string]any{}, "elicitation": map[string]any{}, "roots": map[string]any{}},
@@ -104,15 +35,15 @@ func TestAServerOverStdioAsksTheClientWhoseCallItIs(t *testing.T) {
 	var group sync.WaitGroup
 	for name, caps := range clients {
 		group.Go(func() {
-			a := asking{Name: name, Capabilities: caps}
+			a := AskedScript{Name: name, Capabilities: caps}
 			for i := range rounds {
 				text := fmt.Sprint(name, " ", i)
 				a.Steps = append(a.Steps,
-					askingStep{"test_sampling", map[string]any{"prompt": text}},
-					askingStep{"test_elicitation", map[string]any{"message": text}},
-					askingStep{"test_input_required_result_list_roots", map[string]any{}})
+					AskedStep{Name: "test_sampling", Arguments: map[string]any{"prompt": text}},
+					AskedStep{Name: "test_elicitation", Arguments: map[string]any{"message": text}},
+					AskedStep{Name: "test_input_required_result_list_roots", Arguments: map[string]any{}})
 			}
-			report, err := a.run(t, gateway.URL())
+			report, err := AskedClients()[0].Run(t.Context(), gateway.URL(), a)
 			if err != nil {
 				t.Error(err)
 				return
@@ -138,7 +69,7 @@ func TestAServerOverStdioAsksTheClientWhoseCallItIs(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := privateProcesses(t, gateway); n != 2 {
+	if n := privateProcesses(t, gateway.Gateway); n != 2 {
 		t.Errorf("%d processes of their own for the two clients that can be asked", n)
 	}
 }
@@ -163,5 +94,9 @@ func privateProcesses(t *testing.T, g *Gateway) int {
 	if err := json.NewDecoder(resp.Body).Decode(&details); err != nil {
 		t.Fatal(err)
 	}
-	return details.Upstreams[0].Sessions
+	n := 0
+	for _, u := range details.Upstreams {
+		n += u.Sessions
+	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -27,6 +28,19 @@ func GoEverything(stateless bool) Server {
 	return Server{Name: name, Language: Go, path: "/mcp", command: func(port string) (env, argv []string) {
 		return nil, []string{"build/peers/go-everything", "-http=127.0.0.1:" + port, "-stateless=" + strconv.FormatBool(stateless)}
 	}}
+}
+
+// Witness is a server on the Go SDK that tells what became of a cancelled call (golang/witness), in the file record.
+// Stateless and not are as with GoEverything.
+func Witness(stateless bool, record string) Server {
+	return Server{Name: "witness", Language: Go, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, append(witnessArgv("", record), "-http=127.0.0.1:"+port, "-stateless="+strconv.FormatBool(stateless))
+	}}
+}
+
+// witnessArgv starts the witness over stdio, from the root of the repository.
+func witnessArgv(root, record string) []string {
+	return []string{filepath.Join(root, "build/peers/go-witness"), "-record=" + record}
 }
 
 // MCPGo is the conformance server of mark3labs/mcp-go: both eras at one URL.

@@ -1,9 +1,10 @@
 // The program client is an MCP client on the official Go SDK.
 //
-// Arguments: ENDPOINT [MODE], where ENDPOINT is a URL, or the argv of a server over stdio as a JSON array, and MODE is auto
-// or legacy. Standard input: {"steps": [{"method": …, "params": …}]}. Standard
+// Arguments: ENDPOINT [MODE [asked]], where ENDPOINT is a URL, or the argv of a server over stdio as a JSON array, and MODE
+// is auto or legacy. Standard input: {"steps": [{"method": …, "params": …}]}. Standard
 // output: one JSON report with protocolVersion, serverInfo, tools, prompts, resources, resourceTemplates and answers,
-// where each answer is {"result": …} or {"error": {"code", "message"}}, in the order of the steps.
+// where each answer is {"result": …} or {"error": {"code", "message"}}, in the order of the steps. With asked it is a client
+// that can be asked, with the input and output of js/asked.mjs.
 package main
 
 import (
@@ -56,7 +57,19 @@ func main() {
 
 func run(ctx context.Context) error {
 	if len(os.Args) < 2 {
-		return errors.New("usage: client URL|JSON-ARGV [auto|legacy]")
+		return errors.New("usage: client URL|JSON-ARGV [auto|legacy [asked]]")
+	}
+	options := &mcp.ClientSessionOptions{}
+	if len(os.Args) > 2 && os.Args[2] == "legacy" {
+		options.ProtocolVersion = "2025-11-25"
+	}
+	if len(os.Args) > 3 && os.Args[3] == "asked" {
+		var script askedScript
+		if err := json.NewDecoder(os.Stdin).Decode(&script); err != nil {
+			return fmt.Errorf("read the script: %w", err)
+		}
+		a := newAsked(script)
+		return drive(ctx, a.client(), options, a.run)
 	}
 	var script struct {
 		Steps []step `json:"steps"`
@@ -64,11 +77,14 @@ func run(ctx context.Context) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&script); err != nil {
 		return fmt.Errorf("read the script: %w", err)
 	}
-	options := &mcp.ClientSessionOptions{}
-	if len(os.Args) > 2 && os.Args[2] == "legacy" {
-		options.ProtocolVersion = "2025-11-25"
-	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "peer-go", Version: "1.0.0"}, nil)
+	return drive(ctx, client, options, func(ctx context.Context, session *mcp.ClientSession) (*report, error) {
+		return ask(ctx, session, script.Steps)
+	})
+}
+
+// drive connects a client to the endpoint, lets do have the session, and writes what it reports.
+func drive[R any](ctx context.Context, client *mcp.Client, options *mcp.ClientSessionOptions, do func(context.Context, *mcp.ClientSession) (R, error)) error {
 	transport, err := transportTo(os.Args[1])
 	if err != nil {
 		return err
@@ -77,7 +93,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	out, err := ask(ctx, session, script.Steps)
+	out, err := do(ctx, session)
 	if err != nil {
 		return err
 	}
