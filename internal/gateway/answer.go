@@ -139,9 +139,6 @@ func (g *Gateway) plan(x *north.Exchange, v *server, m *member, link *south.Link
 		if x.Method.Name == mcp.ResourcesRead {
 			p.Default = completeUncached
 		}
-		if link.Era == mcp.Legacy {
-			p.Drop = questions // its era has no such results, and what they say was never sealed
-		}
 		return p
 	}
 	p.DropMeta = serverInfo
@@ -156,7 +153,6 @@ var (
 	complete         = []wire.Member{{Name: "resultType", Value: []byte(`"complete"`)}}
 	completeUncached = []wire.Member{complete[0], {Name: "ttlMs", Value: []byte(`0`)}, {Name: "cacheScope", Value: []byte(`"private"`)}}
 	serverInfo       = []string{mcp.MetaServerInfo}
-	questions        = []string{"resultType", "inputRequests", "requestState"}
 	modernOnly       = []string{"resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"}
 	structured       = []string{"structuredContent"}
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -19,13 +20,15 @@ func oneForm(c *talk) {
 // T40: a round is answered once. An identical retry joins the first or gets the
 // answer again; one that differs is refused.
 func TestAnswersAreDeliveredOnce(t *testing.T) {
-	release := make(chan struct{})
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
 	u := talks(func(c *talk) {
 		c.ask("1", askForm)
 		r := c.reply("1")
-		<-release
+		<-held
 		c.done("heard " + r)
 	})
+	defer release() // the upstream must not wait for a test that has failed
 	h := serving(t, map[string]*up{"u": u.up})
 	clock := h.timed()
 	q := h.asking("").round(t)
@@ -42,7 +45,7 @@ func TestAnswersAreDeliveredOnce(t *testing.T) {
 	if g := h.asking(q.answered(`{"action":"decline"}`)); g.code(t) != -32602 {
 		t.Errorf("HTTP %d %s", g.status, g.body)
 	}
-	close(release)
+	release()
 	var texts []string
 	for range same {
 		texts = append(texts, receive(t, "an answer", got).text(t))
