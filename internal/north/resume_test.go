@@ -323,6 +323,11 @@ func TestEndLeavesACallThatIsReadAgain(t *testing.T) {
 	back := f.back(session, id).opened()
 	back.next()
 	f.h.ongoing.End()
+	select {
+	case e, ok := <-back.events:
+		t.Errorf("open %v: %+v", ok, e)
+	case <-time.After(100 * time.Millisecond): // nothing is what is to happen
+	}
 	s.steps <- nil
 	if rest := back.ended(); len(rest) != 1 || rest[0].data != done {
 		t.Errorf("%+v", rest)
