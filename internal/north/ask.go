@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -105,9 +106,11 @@ func (h *Handler) responded(x *Exchange) {
 	answer := t.asks[key]
 	delete(t.asks, key)
 	t.mu.Unlock()
-	if answer != nil {
-		answer <- append([]byte(nil), m.Raw...) // it has room for one, and no key comes twice
+	if answer == nil {
+		h.ongoing.oddities.Say(h.o.Log, slog.LevelInfo, "a client answered what nobody asks, or not any more; it is dropped", "server", x.Server, "principal", x.Principal.Name)
+		return
 	}
+	answer <- append([]byte(nil), m.Raw...) // it has room for one, and no key comes twice
 }
 
 // endCalls cancels what a session that is over still has in flight.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
 )
 
 // Ongoing is what goes on when another document takes over: open streams and
@@ -14,6 +16,7 @@ type Ongoing struct {
 	streaming  context.Context // ends with ErrStreamsEnd
 	endStreams context.CancelCauseFunc
 	talks      [lives]talk
+	oddities   fault.Seldom // what clients send that is dropped
 
 	mu         sync.Mutex           // guards what follows
 	streams    map[[32]byte]int     // open streams by principal key; none is 0

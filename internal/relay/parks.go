@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
 )
 
 // What becomes of a retry that finds no call to go on with, and of a call that
@@ -59,7 +61,8 @@ type Parks struct {
 	total   int
 	kept    []*Park // those that have ended, oldest first
 	closed  bool
-	said    map[string]time.Time // when something of a kind was last said to be dropped
+
+	oddities fault.Seldom // what is dropped
 }
 
 // NewParks returns an empty one. after is what starts a timer; nil: time.AfterFunc.
@@ -69,7 +72,7 @@ func NewParks(log *slog.Logger, after func(time.Duration, func()) Timer) *Parks 
 	}
 	return &Parks{
 		log: log, after: after, running: map[*Park]struct{}{}, byID: map[string]*Park{},
-		held: map[[32]byte]int{}, said: map[string]time.Time{},
+		held: map[[32]byte]int{},
 	}
 }
 
@@ -247,15 +250,4 @@ func (ps *Parks) ended(p *Park) {
 }
 
 // dropped says, once a minute at most, that something of a kind was dropped.
-func (ps *Parks) dropped(what string) {
-	now := time.Now()
-	ps.mu.Lock()
-	again := now.Sub(ps.said[what]) < time.Minute
-	if !again {
-		ps.said[what] = now
-	}
-	ps.mu.Unlock()
-	if !again {
-		ps.log.Warn(what)
-	}
-}
+func (ps *Parks) dropped(what string) { ps.oddities.Say(ps.log, slog.LevelWarn, what) }

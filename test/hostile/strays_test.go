@@ -130,6 +130,9 @@ func TestAnswersToNothingGoNowhere(t *testing.T) {
 	if len(answers) != 0 {
 		t.Errorf("the upstream got another answer: %s", <-answers)
 	}
+	if n := strings.Count(g.log.String(), "a client answered what nobody asks"); n != 1 {
+		t.Errorf("that is logged %d times", n)
+	}
 }
 
 // An upstream that asks in a list call, or outside of any, is refused, and nobody
