@@ -43,7 +43,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *north.Exchange, v *server) e
 	defer g.board.Leave(x.Session.ID)
 	wait, cancel := context.WithTimeout(ctx, subscribeTime)
 	defer cancel()
-	if !slices.Contains(l.Confirmed(wait), r) {
+	if !l.Honours(wait, r) {
 		if !slices.Contains(x.Session.Subscriptions, uri) {
 			l.Remove(uri)
 		}

@@ -180,7 +180,7 @@ func TestWhatIsConfirmedLateIsLookedAt(t *testing.T) {
 }
 
 func TestConfirmedWaitsForTheUpstreamAndNotForEver(t *testing.T) {
-	at(t, []string{"a"}, func(t *testing.T, b *Board, h *house) {
+	at(t, []string{"a", "b"}, func(t *testing.T, b *Board, h *house) {
 		b.Listen(View{Server: "s"}, mcp.Filter{Prompts: true}, nil)
 		w := h.watch("a")
 		synctest.Wait()
@@ -200,6 +200,18 @@ func TestConfirmedWaitsForTheUpstreamAndNotForEver(t *testing.T) {
 		start = time.Now()
 		if got := l.Confirmed(t.Context()); len(got) != 1 || time.Since(start) != time.Second {
 			t.Errorf("a slow upstream: %v after %v", got, time.Since(start))
+		}
+		// Of one resource another upstream's silence is of no matter.
+		other := b.Listen(View{Server: "s"}, tools, []Resource{{"b", "v", "V"}})
+		synctest.Wait()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		if !other.Honours(ctx, Resource{"b", "v", "V"}) || time.Since(start) != 0 {
+			t.Errorf("after %v", time.Since(start))
+		}
+		if other.Honours(ctx, Resource{"b", "w", "W"}) {
+			t.Error("what nobody subscribed to is honoured")
 		}
 	})
 }

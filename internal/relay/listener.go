@@ -176,23 +176,45 @@ func (l *Listener) Close() {
 }
 
 // Confirmed waits until the upstreams have said what they honour, as long as ctx
-// allows, and returns the resources that are: those that at least their upstream
-// tells of.
+// allows, and returns the resources that are: those that their upstream tells of.
 func (l *Listener) Confirmed(ctx context.Context) []Resource {
-	for {
-		l.board.mu.Lock()
+	l.wait(ctx, l.concernsLocked)
+	l.board.mu.Lock()
+	defer l.board.mu.Unlock()
+	var out []Resource
+	for _, r := range l.resources {
+		if l.board.hubs[r.Upstream].honoured.HasURI(r.URI) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Honours is Confirmed for one resource: other upstreams are not waited for.
+func (l *Listener) Honours(ctx context.Context, r Resource) bool {
+	h := func() []*Hub { return []*Hub{l.board.hubLocked(r.Upstream)} }
+	l.wait(ctx, h)
+	l.board.mu.Lock()
+	defer l.board.mu.Unlock()
+	return h()[0].honoured.HasURI(r.URI)
+}
+
+// wait returns when the upstreams of hubs have answered to all that is wanted, or
+// ctx ends. hubs is called under Board.mu.
+func (l *Listener) wait(ctx context.Context, hubs func() []*Hub) {
+	for ctx.Err() == nil {
 		var news chan struct{}
-		for _, h := range l.concernsLocked() {
+		l.board.mu.Lock()
+		for _, h := range hubs() {
 			if !h.watchedLocked() {
 				news = h.news
 				break
 			}
 		}
-		if news == nil || ctx.Err() != nil {
-			defer l.board.mu.Unlock()
-			return l.honouredLocked()
-		}
 		l.board.mu.Unlock()
+		if news == nil {
+			return
+		}
 		select {
 		case <-news:
 		case <-ctx.Done():
@@ -214,15 +236,6 @@ func (l *Listener) concernsLocked() []*Hub {
 		}
 	}
 	return hubs
-}
-
-func (l *Listener) honouredLocked() (out []Resource) {
-	for _, r := range l.resources {
-		if l.board.hubs[r.Upstream].honoured.HasURI(r.URI) {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // Wake has a value when something waits to be taken.
