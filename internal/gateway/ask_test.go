@@ -212,14 +212,19 @@ func TestAQuestionThatNobodyAnswersIsGivenUp(t *testing.T) {
 	defer front.Close()
 	me, _ := h.session("2025-06-18", `{"roots":{}}`)
 	call := post(t, front.URL+"/mcp", me, slowCall)
-	if q := call.next(); q.Method != "roots/list" {
+	q := call.next()
+	if q.Method != "roots/list" {
 		t.Fatalf("%s", q.Raw)
 	}
-	comments := 0
+	comments, withdrawn := 0, false
 	for call.in.Scan() {
 		line := call.in.Text()
 		if strings.HasPrefix(line, ":") {
 			comments++
+		}
+		if strings.Contains(line, `"method":"notifications/cancelled","params":{"requestId":`+string(q.ID.Of(q.Raw))) {
+			withdrawn = true // checklist 7.5
+			continue
 		}
 		if strings.HasPrefix(line, "data: ") {
 			if !strings.Contains(line, `"text":"done"`) {
@@ -227,6 +232,9 @@ func TestAQuestionThatNobodyAnswersIsGivenUp(t *testing.T) {
 			}
 			break
 		}
+	}
+	if !withdrawn {
+		t.Error("the question is still open to the client")
 	}
 	if comments == 0 {
 		t.Error("nothing kept the waiting stream alive")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
 // questioned makes one call through a gateway to an upstream that asks in its middle.
@@ -378,5 +379,40 @@ func TestABatchWaitsForABusyUpstream(t *testing.T) {
 	}
 	if got := send(slowCall, "Accept", "application/json"); !strings.Contains(got.body, `"text":"done"`) {
 		t.Errorf("HTTP %d %s", got.status, got.body)
+	}
+}
+
+// All questions of a round are open at once, answered in whatever order, and sent
+// on under their keys (checklist 7.5).
+func TestTheQuestionsOfARoundAreAskedAtOnce(t *testing.T) {
+	retried := make(chan string, 1)
+	u := &up{on: func(w http.ResponseWriter, _ *http.Request, hd heard) bool {
+		if hd.method != "tools/call" {
+			return false
+		}
+		if strings.Contains(hd.body, "inputResponses") {
+			retried <- hd.body
+			reply(w, 200, `{"jsonrpc":"2.0","id":`+hd.id+`,"result":{"resultType":"complete","content":[]}}`)
+			return true
+		}
+		reply(w, 200, `{"jsonrpc":"2.0","id":`+hd.id+`,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}},"c":{"method":"roots/list"}}}}`)
+		return true
+	}}
+	h := serving(t, map[string]*up{"u": u})
+	front := httptest.NewServer(h.Handler())
+	defer front.Close()
+	me, _ := h.session("2025-06-18", `{"roots":{},"elicitation":{}}`)
+	call := post(t, front.URL+"/mcp", me, slowCall)
+	var asked []wire.Message
+	for range 3 {
+		asked = append(asked, call.next())
+	}
+	for i := len(asked) - 1; i >= 0; i-- {
+		q := asked[i]
+		result := map[string]string{"roots/list": fmt.Sprintf(`{"roots":[],"n":%d}`, i), "elicitation/create": `{"action":"decline"}`}[q.Method]
+		post(t, front.URL+"/mcp", me, `{"jsonrpc":"2.0","id":`+string(q.ID.Of(q.Raw))+`,"result":`+result+`}`)
+	}
+	if body := <-retried; !strings.Contains(body, `"inputResponses":{"a":{"roots":[],"n":0},"b":{"action":"decline"},"c":{"roots":[],"n":2}}`) {
+		t.Errorf("the retry is %s", body)
 	}
 }

@@ -112,33 +112,40 @@ func (o *outbound) askRound(ctx context.Context, s *wire.Answer) (*round, error)
 	return r, nil
 }
 
-// collect asks the questions of one round, one after the other, since an
-// exchange is used by one goroutine, and puts the answers into r in the order of
-// their keys. asked counts those that the client was bothered with.
+// posed is one question of a round on its way to the client.
+type posed struct {
+	key, method string
+	params      []byte
+	id          string          // of an interaction at a URL
+	open        *north.Question // nil: the answer is known
+	answer      []byte
+}
+
+// collect asks the questions of one round, all at once, and puts the answers into
+// r in the order of their keys. asked counts those that the client was bothered
+// with.
 func (o *outbound) collect(ctx context.Context, caps mcp.ClientCaps, requests []byte, r *round) (asked int, err error) {
-	r.responses = append(r.responses, '{')
+	var all []*posed
+	defer func() {
+		for _, p := range all {
+			if p.open != nil {
+				p.open.Withdraw() // does nothing where it was answered
+			}
+		}
+	}()
 	var failed error
-	n := 0
 	err = wire.Members(requests, func(key, request []byte) bool {
-		if n++; n > maxQuestions {
+		if len(all) == maxQuestions {
 			failed = fault.New(fault.InvalidAnswer, "upstream %q asks more than %d questions at once", o.t.Upstream, maxQuestions)
 			return false
 		}
-		var answer []byte
-		var known bool
-		if answer, known, failed = o.askOne(ctx, caps, request); failed != nil {
+		var p *posed
+		if p, failed = o.pose(caps, string(key), request); failed != nil {
 			return false
 		}
-		if !known {
+		if all = append(all, p); p.open != nil {
 			asked++
 		}
-		if len(r.responses) > 1 {
-			r.responses = append(r.responses, ',')
-		}
-		r.responses = append(r.responses, '"')
-		r.responses = append(r.responses, key...)
-		r.responses = append(r.responses, '"', ':')
-		r.responses = append(r.responses, answer...)
 		return true
 	})
 	if failed != nil {
@@ -147,70 +154,87 @@ func (o *outbound) collect(ctx context.Context, caps mcp.ClientCaps, requests []
 	if err != nil {
 		return asked, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks with malformed inputRequests", o.t.Upstream)
 	}
+	r.responses = append(r.responses, '{')
+	for i, p := range all {
+		if err := o.await(ctx, p); err != nil {
+			return asked, err
+		}
+		if i > 0 {
+			r.responses = append(r.responses, ',')
+		}
+		r.responses = append(r.responses, '"')
+		r.responses = append(r.responses, p.key...)
+		r.responses = append(r.responses, '"', ':')
+		r.responses = append(r.responses, p.answer...)
+	}
 	r.responses = append(r.responses, '}')
 	return asked, nil
 }
 
-// askOne asks one question and returns the bare result to send on; known says
-// that the user gave it in a round before.
-func (o *outbound) askOne(ctx context.Context, caps mcp.ClientCaps, request []byte) (answer []byte, known bool, err error) {
+// pose puts one question to the client, unless the user answered it in a round
+// before.
+func (o *outbound) pose(caps mcp.ClientCaps, key string, request []byte) (*posed, error) {
 	method, err := wire.String(at(request, methodPath))
 	if err != nil {
-		return nil, false, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks without a method", o.t.Upstream)
+		return nil, fault.Wrap(err, fault.InvalidAnswer, "upstream %q asks without a method", o.t.Upstream)
 	}
 	q, ok := mcp.ProjectQuestion(method, caps, o.x.Revision, at(request, paramsPath))
 	if !ok {
-		return nil, false, errUnasked
+		return nil, errUnasked
 	}
-	id := ""
+	p := &posed{key: key, method: method, params: q.Params}
 	if q.URL {
-		if answer = o.talk.visit.agreed(q.Params); answer != nil {
-			return answer, true, nil
+		if p.answer = o.talk.visit.agreed(q.Params); p.answer != nil {
+			return p, nil
 		}
-		id = rand.Text()
-		q.Params = mcp.WithElicitationID(q.Params, id)
+		p.id = rand.Text()
+		p.params = mcp.WithElicitationID(q.Params, p.id)
 	}
-	result, failure, err := o.put(ctx, method, q.Params)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case result == nil && method == mcp.CreateElicitation:
-		return []byte(`{"action":"cancel"}`), false, nil // an error has no place in inputResponses
-	case result == nil:
-		return nil, false, &refusedError{method, failure}
-	}
-	result = without(result, "_meta") // (checklist T63)
-	if q.URL {
-		o.talk.visit.note(q.Params, id, result)
-	}
-	return result, false, nil
-}
-
-// put asks the client, and returns its result, or its error when result is nil.
-func (o *outbound) put(ctx context.Context, method string, params []byte) (result, failure []byte, err error) {
 	msg := append([]byte(`{"jsonrpc":"2.0","id":0,"method":`), wire.AppendString(nil, method)...)
-	if params != nil {
+	if p.params != nil {
 		msg = append(msg, `,"params":`...)
-		msg = append(msg, params...)
+		msg = append(msg, p.params...)
 	}
 	msg = append(msg, '}')
-	response, err := o.x.Ask(ctx, msg, wire.Span{Start: len(`{"jsonrpc":"2.0","id":`), End: len(`{"jsonrpc":"2.0","id":0`)})
+	p.open, err = o.x.Pose(msg, wire.Span{Start: len(`{"jsonrpc":"2.0","id":`), End: len(`{"jsonrpc":"2.0","id":0`)})
+	if errors.Is(err, north.ErrCannotAsk) {
+		return nil, errUnasked
+	}
+	return p, err
+}
+
+// await waits for the bare result to send on.
+func (o *outbound) await(ctx context.Context, p *posed) error {
+	if p.open == nil {
+		return nil
+	}
+	response, err := p.open.Await(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	case errors.Is(err, north.ErrCannotAsk):
-		return nil, nil, errUnasked
+		return errUnasked
 	case err != nil:
-		return nil, nil, err
+		return err
 	}
 	var m wire.Message
 	if err := wire.Parse(response, &m); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if result = m.Result.Of(m.Raw); len(result) == 0 || result[0] != '{' {
-		return nil, m.Error.Of(m.Raw), nil
+	result := m.Result.Of(m.Raw)
+	switch {
+	case len(result) > 0 && result[0] == '{':
+		p.answer = without(result, "_meta") // (checklist T63)
+	case p.method == mcp.CreateElicitation:
+		p.answer = []byte(`{"action":"cancel"}`) // an error has no place in inputResponses
+		return nil
+	default:
+		return &refusedError{p.method, m.Error.Of(m.Raw)}
 	}
-	return result, nil, nil
+	if p.id != "" {
+		o.talk.visit.note(p.params, p.id, p.answer)
+	}
+	return nil
 }
 
 // pause waits within a call, whose stream, if it has one, is kept alive meanwhile.

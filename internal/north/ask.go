@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -18,15 +19,33 @@ var ErrCannotAsk = errors.New("north: the client cannot be asked")
 // answer it.
 type askKey struct{ session, id string }
 
-// Ask sends a server's request to the client of a call, on the call's own event
-// stream, and waits for the response that the client posts in the same session
-// (checklist 92, 7.7). raw is the server's request and id its id within; the
-// client sees an id of ours that cannot be guessed. The response comes back with
-// the server's own id in it.
-//
-// It waits as long as ctx and Options.InputTimeout allow, and keeps the stream
-// alive meanwhile. A call's questions are asked one after the other.
+// Ask poses a server's request to the client of a call, and waits for the
+// response; see Pose and Await.
 func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, error) {
+	q, err := x.Pose(raw, id)
+	if err != nil {
+		return nil, err
+	}
+	return q.Await(ctx)
+}
+
+// Question is a server's request that a client was sent. It is used by the
+// goroutine of its exchange, and ends with Await or Withdraw.
+type Question struct {
+	x      *Exchange
+	key    askKey
+	ours   string // raw id that the client sees
+	theirs []byte // raw id of the server's
+	answer chan []byte
+	late   time.Time
+	over   bool
+}
+
+// Pose sends a server's request to the client of a call, on the call's own event
+// stream (checklist 92, 7.7). raw is the server's request and id its id within;
+// the client sees an id of ours that cannot be guessed. Several may be open at
+// once.
+func (x *Exchange) Pose(raw []byte, id wire.Span) (*Question, error) {
 	if x.handler == nil || x.Session == nil {
 		return nil, ErrCannotAsk
 	}
@@ -35,37 +54,69 @@ func (x *Exchange) Ask(ctx context.Context, raw []byte, id wire.Span) ([]byte, e
 		x.Principal.parked.Add(-1)
 		return nil, ErrCannotAsk
 	}
-	defer x.Principal.parked.Add(-1)
-
-	ours := `"` + rand.Text() + `"`
-	msg, err := wire.LineSafe(nil, wire.Splice(nil, raw, wire.Edit{Span: id, With: []byte(ours)}))
+	q := &Question{
+		x: x, ours: `"` + rand.Text() + `"`, theirs: append([]byte(nil), id.Of(raw)...),
+		answer: make(chan []byte, 1), late: time.Now().Add(o.InputTimeout),
+	}
+	q.key = askKey{x.Session.ID, idKey([]byte(q.ours))}
+	msg, err := wire.LineSafe(nil, wire.Splice(nil, raw, wire.Edit{Span: id, With: []byte(q.ours)}))
 	if err != nil {
+		q.end()
 		return nil, ErrCannotAsk
 	}
 	t := x.handler.ongoing.talkOf(x.Session.ID)
-	key := askKey{x.Session.ID, idKey([]byte(ours))}
-	answer := make(chan []byte, 1)
 	t.mu.Lock()
-	t.asks[key] = answer
+	t.asks[q.key] = q.answer
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.asks, key)
-	}()
 	if sent, err := x.Event(msg); err != nil || !sent {
+		q.end()
 		return nil, errors.Join(ErrCannotAsk, err)
 	}
-	theirs := append([]byte(nil), id.Of(raw)...)
-	response, err := x.await(ctx, answer)
+	return q, nil
+}
+
+// Await waits for the response that the client posts in the same session, and
+// returns it with the server's own id in it. It waits as long as ctx and
+// Options.InputTimeout, counted from Pose, allow, and keeps the stream alive
+// meanwhile. A question that is given up is withdrawn.
+func (q *Question) Await(ctx context.Context) ([]byte, error) {
+	response, err := q.await(ctx)
 	if err != nil {
+		q.Withdraw()
 		return nil, err
 	}
+	q.end()
 	var m wire.Message
 	if err := wire.Parse(response, &m); err != nil {
 		return nil, err
 	}
-	return wire.Splice(nil, response, wire.Edit{Span: m.ID, With: theirs}), nil
+	return wire.Splice(nil, response, wire.Edit{Span: m.ID, With: q.theirs}), nil
+}
+
+// Withdraw tells the client that nobody waits for its answer any more (checklist
+// 7.5), as far as it can still be told.
+func (q *Question) Withdraw() {
+	if q.over {
+		return
+	}
+	q.end()
+	msg := append([]byte(`{"jsonrpc":"2.0","method":"`+mcp.Cancelled+`","params":{"requestId":`), q.ours...)
+	if _, err := q.x.Event(append(msg, `,"reason":"the call that asked has ended, or waited for too long"}}`...)); err != nil {
+		q.x.handler.o.Log.Debug("a question was not withdrawn", "server", q.x.Server, "error", err)
+	}
+}
+
+// end lets no answer come any more.
+func (q *Question) end() {
+	if q.over {
+		return
+	}
+	q.over = true
+	q.x.Principal.parked.Add(-1)
+	t := q.x.handler.ongoing.talkOf(q.key.session)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.asks, q.key)
 }
 
 // TakesQuestions reports whether the client can be asked while this call runs.
@@ -73,16 +124,15 @@ func (x *Exchange) TakesQuestions() bool {
 	return x.handler != nil && x.Session != nil && x.out.takesEvents()
 }
 
-// await waits for the response to one question.
-func (x *Exchange) await(ctx context.Context, answer <-chan []byte) ([]byte, error) {
-	o := &x.handler.o
-	over := time.NewTimer(o.InputTimeout)
+func (q *Question) await(ctx context.Context) ([]byte, error) {
+	x := q.x
+	over := time.NewTimer(time.Until(q.late))
 	defer over.Stop()
-	alive := time.NewTicker(o.KeepAlive)
+	alive := time.NewTicker(x.handler.o.KeepAlive)
 	defer alive.Stop()
 	for {
 		select {
-		case r := <-answer:
+		case r := <-q.answer:
 			return r, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

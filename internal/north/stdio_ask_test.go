@@ -74,9 +74,12 @@ func TestQuestionsOverStdioAreBoundedInTimeAndNumber(t *testing.T) {
 	c := connect(t, f, time.Second)
 	c.ask(hello)
 	c.send(slow)
-	questionID(t, c.next())
+	id := questionID(t, c.next())
 	if m := c.ask(strings.Replace(slow, `"id":1`, `"id":2`, 1)); m.ID != 2.0 || m.Result["cannot"] != true {
 		t.Errorf("a second question at once: %+v", m)
+	}
+	if line := c.next(); !strings.Contains(line, `"method":"notifications/cancelled","params":{"requestId":"`+id+`"`) {
+		t.Errorf("the question is not withdrawn: %s", line)
 	}
 	if m := c.message(); m.ID != 1.0 || m.Result["cannot"] != true {
 		t.Errorf("a question that nobody answers: %+v", m)
