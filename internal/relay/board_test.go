@@ -216,6 +216,31 @@ func TestConfirmedWaitsForTheUpstreamAndNotForEver(t *testing.T) {
 	})
 }
 
+// An upstream that was let go of has to confirm anew.
+func TestWhatWasLetGoOfIsConfirmedAnew(t *testing.T) {
+	at(t, []string{"a"}, func(t *testing.T, b *Board, h *house) {
+		r := []Resource{{"a", "u", "U"}}
+		l := b.Listen(View{Server: "s"}, tools, r)
+		if len(l.Confirmed(t.Context())) != 1 {
+			t.Fatal("not confirmed")
+		}
+		synctest.Wait()
+		w := h.watch("a")
+		w.mu.Lock()
+		w.silent = true // it does not even say that it has let go
+		w.mu.Unlock()
+		l.Close()
+		time.Sleep(linger + time.Second)
+		l = b.Listen(View{Server: "s"}, tools, r)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if got := l.Confirmed(ctx); len(got) != 0 || time.Since(start) != time.Second {
+			t.Errorf("confirmed %v after %v by an upstream that is silent", got, time.Since(start))
+		}
+	})
+}
+
 func TestListenersOutliveTheDocument(t *testing.T) {
 	at(t, []string{"a", "gone"}, func(t *testing.T, b *Board, h *house) {
 		l := b.Listen(View{Server: "s"}, tools, nil)

@@ -97,6 +97,8 @@ func (h *Hub) askNowLocked(want mcp.Filter) {
 		return
 	}
 	h.asked = want
+	// What is let go of is not confirmed any more, should it be wanted again.
+	h.settled, h.honoured = common(h.settled, want), common(h.honoured, want)
 	if h.watch == nil {
 		h.settleLocked(want, mcp.Filter{})
 		return
@@ -115,6 +117,17 @@ func covers(a, b mcp.Filter) bool {
 		}
 	}
 	return true
+}
+
+// common is what both ask for.
+func common(a, b mcp.Filter) mcp.Filter {
+	f := mcp.Filter{Tools: a.Tools && b.Tools, Prompts: a.Prompts && b.Prompts, Resources: a.Resources && b.Resources}
+	for _, uri := range a.URIs {
+		if b.HasURI(uri) {
+			f.URIs = append(f.URIs, uri)
+		}
+	}
+	return f
 }
 
 func (h *Hub) settleLocked(wanted, honoured mcp.Filter) {
