@@ -131,7 +131,7 @@ func TestAnUpstreamOverTLSSeesItsOwnName_EAG1914(t *testing.T) {
 			}
 			x.result(`{"content":[{"type":"text","text":"ok"}]}`)
 		})
-		g := serve(t, quick+"\nupstreams: {a: {url: \""+strings.Replace(u.URL, "127.0.0.1", "localhost", 1)+"\", tls: {ca: \""+ca+"\"}}, b: {url: \""+u.URL+"\", tls: {ca: \""+ca+"\"}}, c: {url: \""+u.URL+"\"}}")
+		g := serve(t, calm+"\nupstreams: {a: {url: \""+strings.Replace(u.URL, "127.0.0.1", "localhost", 1)+"\", tls: {ca: \""+ca+"\"}}, b: {url: \""+u.URL+"\", tls: {ca: \""+ca+"\"}}, c: {url: \""+u.URL+"\"}}")
 		for _, c := range g.clients() {
 			healthy(t, c, "b__t")
 			// localhost is not in the certificate, and without the CA nothing is trusted.
