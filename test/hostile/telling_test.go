@@ -124,14 +124,19 @@ func (w *telling) live() int {
 	return len(w.streams)
 }
 
-// listens waits until the gateway has asked for what it is to hear of.
+// listens waits until the gateway has asked for what it is to hear of, and has
+// closed the stream that it heard on before: while both are open, what is told is
+// told on both.
 func (w *telling) listens(t testing.TB, what string) {
 	t.Helper()
 	eventually(t, "the gateway listens for "+what, 10*time.Second, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if len(w.streams) != 1 {
+			return false
+		}
 		if w.legacy != "" {
-			return len(w.streams) > 0 && (w.subscribed[what] > 0 || strings.HasSuffix(what, "Changed"))
+			return w.subscribed[what] > 0 || strings.HasSuffix(what, "Changed")
 		}
 		for _, tale := range w.streams {
 			if strings.Contains(tale.filter, what) {
