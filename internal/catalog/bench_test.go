@@ -120,7 +120,9 @@ func TestAWarmListDoesNotGrowWithWhatIsListed(t *testing.T) {
 			}
 		})
 	}
-	if small, large := measure(2), measure(60); large > small {
+	// What is pooled may be made anew now and then, and is under the race detector;
+	// growth would show in hundreds.
+	if small, large := measure(2), measure(60); large > small+3 {
 		t.Errorf("a page of 40 tools takes %v allocations, one of 1200 %v", small, large)
 	}
 }
