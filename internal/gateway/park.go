@@ -83,19 +83,10 @@ func canBeAsked(x *north.Exchange) func(*relay.Question) bool {
 		if err != nil {
 			return false
 		}
-		mode, _ := wire.String(at(q.Params, modePath))
-		if q.Method == "sampling/createMessage" && (at(q.Params, toolsPath) != nil || at(q.Params, toolChoicePath) != nil) && !caps.Has(mcp.CapSamplingTools) {
-			return false // (checklist 52)
-		}
-		return caps.CanBeAsked(q.Method, mode)
+		_, ok := mcp.ProjectQuestion(q.Method, caps, mcp.LatestModern, q.Params)
+		return ok
 	}
 }
-
-var (
-	modePath       = []string{"mode"}
-	toolsPath      = []string{"tools"}
-	toolChoicePath = []string{"toolChoice"}
-)
 
 // park makes a call that may ask its client, and waits until it has asked or
 // ended.
@@ -175,6 +166,8 @@ func northern(params []byte) []byte {
 func (g *Gateway) attend(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span, visit *relay.Visit) (relay.Turn, error) {
 	call := visit.Call().(*parkedCall)
 	o := outbound{g: g, x: x, v: v, t: t, link: call.link, name: name, id: call.request.ID, token: x.Msg.ProgressToken.Ok()}
+	x.StayAlive()
+	defer x.Rest()
 	turn, err := visit.Wait(ctx, o.event)
 	switch {
 	case err != nil || turn.Err != nil:

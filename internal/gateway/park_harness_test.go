@@ -140,7 +140,7 @@ func (o out) round(t testing.TB) askedRound {
 	t.Helper()
 	var a askedRound
 	body := o.body
-	if all := o.data(); strings.HasPrefix(body, "event:") {
+	if all := o.data(); !strings.HasPrefix(body, "{") {
 		body = all[len(all)-1]
 	}
 	if err := json.Unmarshal([]byte(body), &a); err != nil || a.Result.Type != "input_required" || len(a.Result.Requests) == 0 || a.Result.State == "" {

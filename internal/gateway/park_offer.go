@@ -100,7 +100,10 @@ func (o *outbound) elicitURLs(s *wire.Answer) (relayed bool, err error) {
 	return false, o.inputRequired(append(requests, '}'), t)
 }
 
-var elicitationsPath = []string{"elicitations"}
+var (
+	elicitationsPath = []string{"elicitations"}
+	modePath         = []string{"mode"}
+)
 
 // reissued looks at what the user said to a refusal's URLs. It reports whether
 // the request is answered; otherwise the call is made anew, for it has not run.

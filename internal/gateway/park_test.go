@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // Checklist 7.3: what a legacy upstream asks within a call comes back as one
@@ -210,5 +211,42 @@ func TestAParkIsReachedOnlyByTheRequestItBelongsTo(t *testing.T) {
 	}
 	if n := len(u.got("tools/call")) + len(u.got("prompts/get")); n != 1 {
 		t.Errorf("%d calls reached the upstream", n)
+	}
+}
+
+// A call that may ask is kept alive like any other, before its question and after.
+func TestAParkedCallIsKeptAlive(t *testing.T) {
+	u := talks(func(c *talk) {
+		time.Sleep(120 * time.Millisecond)
+		c.ask("1", askForm)
+		r := c.reply("1")
+		time.Sleep(120 * time.Millisecond)
+		c.done("heard " + r)
+	})
+	h := serving(t, map[string]*up{"u": u.up}, "limits: {keepalive: 30ms}")
+	first := h.asking("")
+	q := first.round(t)
+	second := h.asking(q.answered(accept))
+	for what, g := range map[string]out{"the question": first, "the answer": second} {
+		if n := strings.Count(g.body, ": waiting"); n < 2 || strings.Count(g.body, "data: ") != 1 {
+			t.Errorf("%s came behind %d comments: %s", what, n, g.body)
+		}
+	}
+}
+
+// What a client cannot put to its model is refused, wherever it stands (checklist 52).
+func TestAModernClientWithoutToolsIsNotAskedForThem(t *testing.T) {
+	heard := make(chan string, 1)
+	u := talks(func(c *talk) {
+		c.ask("1", `"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","toolUseId":"t","content":[]}]}]}`)
+		heard <- c.reply("1")
+		c.done("done")
+	})
+	h := serving(t, map[string]*up{"u": u.up})
+	if g := h.asking(""); g.text(t) != "done" {
+		t.Errorf("%s", g.body)
+	}
+	if got := <-heard; !strings.Contains(got, `"error"`) {
+		t.Errorf("the upstream heard %s", got)
 	}
 }
