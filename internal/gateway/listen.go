@@ -186,7 +186,7 @@ func (t *teller) edits(params []byte, uri string) (edits []wire.Edit, err error)
 	switch {
 	case err != nil:
 	case bare: // it held nothing but what was another hop's
-		edits, err = wire.DropMembers(edits, params, all, func(name []byte) bool { return string(name) == "_meta" })
+		edits, err = wire.DropMembers(edits, params, all, isMeta)
 	case !tagged && tag != nil:
 		edits = append(edits, wire.InsertMembers(params, all, wire.Member{Name: "_meta", Value: retag(nil, tag)}))
 	}
@@ -199,11 +199,6 @@ func retag(meta []byte, tag []wire.Member) []byte {
 	if len(meta) == 0 || meta[0] != '{' {
 		meta = []byte(`{}`)
 	}
-	raw := append([]byte{' '}, meta...) // a span never ends at 0
-	edits, err := wire.DropMembers(nil, raw, wire.Span{Start: 1, End: len(raw)}, reserved)
-	if err != nil {
-		raw, edits = []byte(` {}`), nil
-	}
-	kept := wire.Splice(nil, raw, edits...)[1:]
+	kept := without(meta, reserved)
 	return wire.Splice(nil, kept, wire.InsertMembers(kept, wire.Span{Start: 0, End: len(kept)}, tag...))
 }

@@ -151,14 +151,9 @@ func northern(params []byte) []byte {
 	if len(params) == 0 {
 		return nil
 	}
-	raw := append([]byte{'['}, params...) // a span never ends at 0
-	edits, err := wire.DropMembers(nil, raw, wire.Span{Start: 1, End: len(raw)}, func(n []byte) bool {
+	return without(params, func(n []byte) bool {
 		return string(n) == "_meta" || string(n) == "task" || string(n) == "elicitationId"
 	})
-	if err != nil {
-		return raw[1:]
-	}
-	return wire.Splice(nil, raw, edits...)[1:]
 }
 
 // attend waits for what comes next in a call and answers the request with it. Only

@@ -224,7 +224,7 @@ func (o *outbound) await(ctx context.Context, p *posed) error {
 	result := m.Result.Of(m.Raw)
 	switch {
 	case len(result) > 0 && result[0] == '{':
-		p.answer = without(result, "_meta") // (checklist T63)
+		p.answer = without(result, isMeta) // (checklist T63)
 	case p.method == mcp.CreateElicitation:
 		p.answer = []byte(`{"action":"cancel"}`) // an error has no place in inputResponses
 		return nil
@@ -260,15 +260,17 @@ var (
 	messagePath = []string{"message"}
 )
 
-// without is a raw object without a member.
-func without(obj []byte, name string) []byte {
-	raw := append([]byte{'['}, obj...) // a span never ends at 0
-	edits, err := wire.DropMembers(nil, raw, wire.Span{Start: 1, End: len(raw)}, func(n []byte) bool { return string(n) == name })
+// without is a copy of a raw object without the members that drop names; of what
+// cannot be read it is a copy as it is.
+func without(obj []byte, drop func(name []byte) bool) []byte {
+	edits, err := wire.DropMembers(nil, obj, wire.Span{End: len(obj)}, drop)
 	if err != nil {
-		return obj
+		edits = nil
 	}
-	return wire.Splice(nil, raw, edits...)[1:]
+	return wire.Splice(nil, obj, edits...)
 }
+
+func isMeta(name []byte) bool { return string(name) == "_meta" }
 
 // cannot ends a call whose question found no answer.
 func (o *outbound) cannot(what string) error {
