@@ -38,7 +38,14 @@ const (
 	NotAcceptable       Code = -31011
 	BadMediaType        Code = -31012
 	ForbiddenOrigin     Code = -31013
+	Unauthenticated     Code = -31014
 	StoreUnavailable    Code = -31015
+	InsufficientScope   Code = -31016
+	HookRefused         Code = -31017
+	HookFailed          Code = -31018
+	CredentialFailed    Code = -31019
+	AuditUnavailable    Code = -31020
+	IdentityUnavailable Code = -31021
 )
 
 // Entry is what the catalogue knows of a code.
@@ -76,7 +83,14 @@ var catalogue = map[Code]Entry{
 	NotAcceptable:       {Name: "not_acceptable", HTTP: http.StatusNotAcceptable, Legacy: http.StatusNotAcceptable, Advice: "accept application/json or text/event-stream"},
 	BadMediaType:        {Name: "unsupported_media_type", HTTP: http.StatusUnsupportedMediaType, Legacy: http.StatusUnsupportedMediaType, Advice: "send Content-Type: application/json"},
 	ForbiddenOrigin:     {Name: "forbidden_origin", HTTP: http.StatusForbidden, Legacy: http.StatusForbidden, Advice: "name the host or origin in allowed_hosts or allowed_origins"},
+	Unauthenticated:     {Name: "unauthenticated", HTTP: http.StatusUnauthorized, Legacy: http.StatusUnauthorized, Advice: "send a valid token or API key as Authorization: Bearer; WWW-Authenticate tells where to get one"},
 	StoreUnavailable:    {Name: "store_unavailable", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the gateway's store does not answer"},
+	InsufficientScope:   {Name: "insufficient_scope", HTTP: http.StatusForbidden, Legacy: http.StatusForbidden, Advice: "get a token with the scopes that WWW-Authenticate names"},
+	HookRefused:         {Name: "refused_by_hook", HTTP: 200, Legacy: 200, Advice: "read the message; a hook of the operator's decided so"},
+	HookFailed:          {Name: "hook_failed", HTTP: 200, Legacy: 200, Retry: true, Advice: "try again; a hook that has to agree gave no answer"},
+	CredentialFailed:    {Name: "credential_failed", HTTP: 200, Legacy: 200, Retry: true, Advice: "the gateway got no credential for the upstream and nothing ran; sign in again, or ask the operator"},
+	AuditUnavailable:    {Name: "audit_unavailable", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again later; nothing is served that cannot be recorded"},
+	IdentityUnavailable: {Name: "identity_unavailable", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again; the keys of the token's issuer are not known yet"},
 }
 
 // Lookup returns what the catalogue knows of a code; ok is false for a code

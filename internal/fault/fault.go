@@ -8,6 +8,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Error is a failure that can be shown to a client.
@@ -21,6 +22,8 @@ type Error struct {
 	Hint    string // what to try; appended to the message on the wire
 	Data    []byte // raw JSON for error.data; nil: none
 	Cause   error  // never sent
+
+	RetryAfter time.Duration // sent as the header Retry-After; 0: none
 }
 
 // New returns an Error of the catalogue with a formatted public message.
@@ -37,6 +40,13 @@ func Wrap(cause error, code Code, format string, args ...any) *Error {
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithRetryAfter returns a copy that tells when the same request may succeed.
+func (e *Error) WithRetryAfter(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
 	return &c
 }
 

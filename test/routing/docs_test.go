@@ -40,8 +40,8 @@ unchanged, may succeed later. Missing metadata in a request of 2026-07-28 is ` +
 		fmt.Fprintf(&b, "| `%d` | %s | %d | %d | %s | %s |\n", int(e.Code), e.Name, e.HTTP, e.Legacy, retry, e.Advice)
 	}
 	b.WriteString(`
-After ` + "`-31001`" + ` nothing ran. After ` + "`-31002`" + ` and ` + "`-31003`" + ` the call may have run: look before you send it again. ` + "`-31004`, `-31005`, `-31006` and `-31010`" + `
-are reserved for features that this version does not have.
+After ` + "`-31001`" + ` nothing ran. After ` + "`-31002`" + ` and ` + "`-31003`" + ` the call may have run: look before you send it again. After ` + "`-31014`" + ` to ` + "`-31021`" + ` nothing ran, except where
+an after hook refused a result: its message says so. ` + "`-31006`" + ` is reserved for tasks, which this version does not have.
 `)
 	return b.String()
 }
