@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxGlob bounds a glob, so that the time of a match is bounded by it and by
+// the length of the name.
+const maxGlob = 1024
+
+// shape is a form of glob that is matched without walking it.
+type shape uint8
+
+const (
+	general  shape = iota
+	anything       // *
+	exact          // no wildcard
+	prefix         // text*
+	suffix         // *text
+)
+
+// pattern is a compiled glob: * is any run of characters (also of "/"), ? is
+// one character, everything else is itself.
+type pattern struct {
+	shape shape
+	text  string // what to compare with; the whole glob where it is general
+}
+
+func newPattern(glob string) pattern {
+	wild := strings.IndexAny(glob, "*?")
+	switch {
+	case wild < 0:
+		return pattern{exact, glob}
+	case strings.Trim(glob, "*") == "":
+		return pattern{anything, ""}
+	case wild == len(glob)-1 && glob[wild] == '*':
+		return pattern{prefix, glob[:wild]}
+	case glob[0] == '*' && !strings.ContainsAny(glob[1:], "*?"):
+		return pattern{suffix, glob[1:]}
+	}
+	return pattern{general, glob}
+}
+
+func newPatterns(globs []string) []pattern {
+	if globs == nil {
+		return nil
+	}
+	out := make([]pattern, len(globs))
+	for i, glob := range globs {
+		out[i] = newPattern(glob)
+	}
+	return out
+}
+
+func (p *pattern) matches(name string) bool {
+	switch p.shape {
+	case anything:
+		return true
+	case exact:
+		return name == p.text
+	case prefix:
+		return strings.HasPrefix(name, p.text)
+	case suffix:
+		return strings.HasSuffix(name, p.text)
+	}
+	return glob(p.text, name)
+}
+
+// fits reports whether one of the patterns matches. No patterns (nil) ask for
+// nothing and fit everything.
+func fits(patterns []pattern, name string) bool {
+	return patterns == nil || anyOf(patterns, name)
+}
+
+func anyOf(patterns []pattern, name string) bool {
+	for i := range patterns {
+		if patterns[i].matches(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// glob matches a whole name. Its time is bounded by the product of the two
+// lengths: only the last * is ever tried again.
+func glob(pattern, name string) bool {
+	p, n := 0, 0
+	star, resume := -1, 0 // the last * and where in name to try again
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, resume = p, n
+			p++
+			continue
+		case p < len(pattern) && pattern[p] == '?':
+			_, size := utf8.DecodeRuneInString(name[n:])
+			p++
+			n += size
+			continue
+		case p < len(pattern) && pattern[p] == name[n]:
+			p++
+			n++
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		p = star + 1
+		resume++
+		n = resume
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// covers reports whether every name that narrow matches is one that wide
+// matches. It may miss that this is so, and never claims it wrongly.
+func covers(wide, narrow string) bool {
+	// The narrow glob is read as a name in which a * stands for a run of
+	// anything and a ? for one character: only a * of the wide glob swallows
+	// a *, and only a wildcard swallows a ?.
+	w, n := 0, 0
+	star, resume := -1, 0
+	for n < len(narrow) {
+		switch {
+		case w < len(wide) && wide[w] == '*':
+			star, resume = w, n
+			w++
+			continue
+		case w < len(wide) && wide[w] == '?' && narrow[n] != '*':
+			_, size := utf8.DecodeRuneInString(narrow[n:])
+			w++
+			n += size
+			continue
+		case w < len(wide) && wide[w] == narrow[n] && narrow[n] != '*' && narrow[n] != '?':
+			w++
+			n++
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		w = star + 1
+		resume++
+		n = resume
+	}
+	for w < len(wide) && wide[w] == '*' {
+		w++
+	}
+	return w == len(wide)
+}
