@@ -34,13 +34,15 @@ quietly() {
 }
 
 if stale golang test/peers/golang/go.mod test/peers/golang/go.sum test/peers/golang/*/*.go ||
-	[[ ! -x build/peers/go-everything || ! -x build/peers/mcp-go || ! -x build/peers/go-client || ! -x build/peers/go-witness ]]; then
-	log 'Go peers: everything-server, mcp-go, client, witness'
+	[[ ! -x build/peers/go-everything || ! -x build/peers/mcp-go || ! -x build/peers/go-client || ! -x build/peers/go-witness ||
+	! -x build/peers/go-idp ]]; then
+	log 'Go peers: everything-server, mcp-go, client, witness, idp'
 	out=$PWD/build/peers
 	quietly go -C test/peers/golang build -o "$out/go-everything" github.com/modelcontextprotocol/go-sdk/conformance/everything-server
 	quietly go -C test/peers/golang build -o "$out/mcp-go" github.com/mark3labs/mcp-go/examples/conformance
 	quietly go -C test/peers/golang build -o "$out/go-client" ./client
 	quietly go -C test/peers/golang build -o "$out/go-witness" ./witness
+	quietly go -C test/peers/golang build -o "$out/go-idp" ./idp
 	done_with golang
 fi
 
