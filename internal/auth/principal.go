@@ -50,6 +50,7 @@ type Principal struct {
 	token    string      // the bearer itself; "" for all but tokens
 	audience []string    // aud of the token
 	signed   *signingKey // what the token was verified with; nil for all but tokens
+	kept     *kept       // see Keep
 }
 
 var (
@@ -58,7 +59,7 @@ var (
 )
 
 func plain(issuer, name string) *Principal {
-	return &Principal{Key: Key(issuer, "", name), Issuer: issuer, Subject: name, Name: name}
+	return &Principal{kept: new(kept), Key: Key(issuer, "", name), Issuer: issuer, Subject: name, Name: name}
 }
 
 // Local is whoever runs the gateway for himself, without credentials. It is

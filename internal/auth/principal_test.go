@@ -36,3 +36,14 @@ func TestPrincipalKeysOfDifferentCallersDiffer(t *testing.T) {
 		seen[k] = who
 	}
 }
+
+func TestWhatIsKeptWithAPrincipalIsMadeOnce(t *testing.T) {
+	p := plain("i", "s")
+	first := p.Keep(func() any { return new(int) })
+	if first != p.Keep(func() any { return new(int) }) {
+		t.Error("made twice")
+	}
+	if q := plain("i", "s"); q.Keep(func() any { return new(int) }) == first {
+		t.Error("shared by two principals")
+	}
+}
