@@ -53,7 +53,8 @@ type List struct {
 	Missing []Missing     // by upstream; what the whole list lacks, on every page
 }
 
-// Target is what a request is about (DESIGN, words). Params is shared and read-only.
+// Target is what a request is about (DESIGN, words). Params, Names and Notes are
+// shared and read-only.
 type Target struct {
 	Upstream string
 	Kind     mcp.Kind
@@ -61,6 +62,8 @@ type Target struct {
 	Exposed  string        // the name under which it is listed
 	Params   []HeaderParam // x-mcp-header annotations of the tool's schema
 	Known    bool          // found in a list, not by the form of the name
+	Names    []string      // every name it is judged under (DESIGN section 11)
+	Notes    []byte        // a tool's annotations, a raw object as its list gave it; nil: none
 	Rule     string        // how it was found: "catalog", "alias", "split", "short form", "template", "remembered", "passthrough", "ui"
 }
 

@@ -28,7 +28,7 @@ func BenchmarkWarmList(b *testing.B) {
 			for b.Loop() {
 				cursor, n := "", 0
 				for {
-					l, err := s.List(b.Context(), alice, mcp.Tools, mcp.LatestModern, cursor, cursor != "")
+					l, err := s.List(b.Context(), alice, nil, mcp.Tools, mcp.LatestModern, cursor, cursor != "")
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -56,7 +56,7 @@ func BenchmarkRefresh(b *testing.B) {
 		for key := range f.ups {
 			s.Invalidate(key, mcp.Tools, false)
 		}
-		if _, err := s.List(b.Context(), alice, mcp.Tools, mcp.LatestModern, "", false); err != nil {
+		if _, err := s.List(b.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.render(s.build(mcp.Tools, lists, [32]byte{}), mcp.LatestModern)
+		s.render(&s.build(mcp.Tools, lists, [32]byte{}).all, mcp.LatestModern)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestAWarmListDoesNotGrowWithWhatIsListed(t *testing.T) {
 		all(t, s, alice, mcp.Tools)
 		ctx := t.Context()
 		return testing.AllocsPerRun(100, func() {
-			if _, err := s.List(ctx, alice, mcp.Tools, mcp.LatestModern, "", false); err != nil {
+			if _, err := s.List(ctx, alice, nil, mcp.Tools, mcp.LatestModern, "", false); err != nil {
 				t.Error(err)
 			}
 		})

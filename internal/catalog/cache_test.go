@@ -43,7 +43,7 @@ func TestAHangingUpstreamCostsOneTimeoutAndIsRetriedBehind(t *testing.T) {
 		}
 		// Somebody else does not wait for it either.
 		start = time.Now()
-		if _, err := s.List(t.Context(), bob, mcp.Tools, mcp.LatestModern, "", false); err != nil || time.Since(start) != 0 {
+		if _, err := s.List(t.Context(), bob, nil, mcp.Tools, mcp.LatestModern, "", false); err != nil || time.Since(start) != 0 {
 			t.Errorf("another scope waits %s, %v", time.Since(start), err)
 		}
 		before := f.count("slow", mcp.Tools)
@@ -227,7 +227,7 @@ func TestWithoutTTLEveryListIsNewAndConcurrentOnesShareIt(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 50 {
 				wg.Go(func() {
-					if _, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false); err != nil {
+					if _, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false); err != nil {
 						t.Error(err)
 					}
 				})
@@ -265,7 +265,7 @@ func TestAChangeDuringAWalkIsNotLost(t *testing.T) {
 		u := f.up("u", tools("old"))
 		f.set(func() { u.delay = time.Second })
 		s := serve(t, f, nil)
-		go func() { _, _ = s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false) }()
+		go func() { _, _ = s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false) }()
 		time.Sleep(500 * time.Millisecond)
 		f.set(func() { u.pages[mcp.Tools] = []string{result(mcp.Tools, "", tool("new"))} })
 		s.Invalidate("u", mcp.Tools, false)
@@ -334,7 +334,7 @@ func TestPrivateListsAreNeverServedToAnother(t *testing.T) {
 			for range 30 {
 				for _, scope := range scopes {
 					wg.Go(func() {
-						l, err := s.List(t.Context(), scope, mcp.Tools, mcp.LatestModern, "", false)
+						l, err := s.List(t.Context(), scope, nil, mcp.Tools, mcp.LatestModern, "", false)
 						want := []string{"shared__s", fmt.Sprintf("u__tool_of_%d_%s", scope.Principal[0], scope.Caps)}
 						if err != nil || l.Public || !slices.Equal(ids(t, mcp.Tools, l), want) {
 							t.Errorf("got %s public %v, %v; want %q", l.Items, l.Public, err, want)
@@ -393,7 +393,7 @@ func TestPagesOfOneWalkAgreeOnTheirScope(t *testing.T) {
 			t.Error("a walk that began private turned public")
 		}
 		var err error
-		if l, err = s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, l.Next, true); err != nil {
+		if l, err = s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, l.Next, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -439,11 +439,11 @@ func TestEqualPrivateListsShareTheirBytes(t *testing.T) {
 	u := f.up("u", tools("a"))
 	u.era = mcp.Legacy
 	s := serve(t, f, nil)
-	one, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+	one, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := s.List(t.Context(), bob, mcp.Tools, mcp.V20251125, "", false)
+	two, err := s.List(t.Context(), bob, nil, mcp.Tools, mcp.V20251125, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +461,7 @@ func TestProjectionIsPerRevision(t *testing.T) {
 		}
 	})
 	for _, rev := range []mcp.Revision{mcp.V20250326, mcp.V20260728, mcp.V20250326} {
-		l, err := s.List(t.Context(), alice, mcp.Tools, rev, "", false)
+		l, err := s.List(t.Context(), alice, nil, mcp.Tools, rev, "", false)
 		if err != nil || items(t, l)[0]["rev"] != "tools "+rev.String() {
 			t.Errorf("%s: got %s, %v", rev, l.Items, err)
 		}
@@ -477,7 +477,7 @@ func TestARequestThatEndsDoesNotEndTheWalkOfOthers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		if _, err := s.List(ctx, alice, mcp.Tools, mcp.LatestModern, "", false); err == nil || time.Since(start) != 100*time.Millisecond {
+		if _, err := s.List(ctx, alice, nil, mcp.Tools, mcp.LatestModern, "", false); err == nil || time.Since(start) != 100*time.Millisecond {
 			t.Errorf("got %v after %s", err, time.Since(start))
 		}
 		if l := list(t, s, mcp.Tools); l.Count != 1 || f.count("u", mcp.Tools) != 1 {
@@ -532,7 +532,7 @@ func TestEverythingAtOnceUnderTheRaceDetector(t *testing.T) {
 		wg.Go(func() {
 			for i := range 60 {
 				kind := mcp.Kind(i % int(mcp.NumKinds))
-				if l, err := s.List(t.Context(), scope, kind, mcp.Revision(i%5), "", false); err == nil {
+				if l, err := s.List(t.Context(), scope, nil, kind, mcp.Revision(i%5), "", false); err == nil {
 					items(t, l)
 				}
 				got, err := s.Resolve(t.Context(), scope, mcp.Tools, "v__a")

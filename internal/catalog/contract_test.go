@@ -43,7 +43,7 @@ func TestS1KeysBecomePublicIdentifiersUnderPrefixed(t *testing.T) {
 			t.Errorf("%s: got %q, want %q first of two", kind, got, id)
 		}
 	}
-	l, err := s.List(t.Context(), alice, mcp.Resources, mcp.LatestModern, "", false)
+	l, err := s.List(t.Context(), alice, nil, mcp.Resources, mcp.LatestModern, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestS9AFailedUpstreamIsMissingByNameAndNothingElse(t *testing.T) {
 	f.up("dead", nil).err = fault.New(fault.UpstreamUnavailable, "it refused the connection")
 	f.up("live", tools("a"))
 	s := serve(t, f, nil)
-	l, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+	l, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestS9WhenNothingCanBeServedThatIsAnError(t *testing.T) {
 	f := newFleet()
 	f.up("dead", nil).err = fault.New(fault.UpstreamUnavailable, "it refused the connection")
 	s := serve(t, f, nil)
-	_, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+	_, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 	if codeOf(err) != fault.UpstreamUnavailable || !strings.Contains(fault.From(err).Message, "dead") {
 		t.Errorf("got %v, want upstream unavailable that names it", err)
 	}
@@ -283,12 +283,12 @@ func TestS13CursorsAreOursAndEndTheWalk(t *testing.T) {
 	f.up("a", tools("1", "2", "3"))
 	f.up("b", tools("1", "2"))
 	s := serve(t, f, func(o *Options) { o.PageSize = 2 })
-	first, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+	first, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 	if err != nil || first.Next == "" {
 		t.Fatalf("first page: %v, next %q", err, first.Next)
 	}
 	list := func(s *Server, scope Scope, kind mcp.Kind, cursor string) error {
-		_, err := s.List(t.Context(), scope, kind, mcp.LatestModern, cursor, true)
+		_, err := s.List(t.Context(), scope, nil, kind, mcp.LatestModern, cursor, true)
 		return err
 	}
 	otherServer := serve(t, f, func(o *Options) { o.Name = "other"; o.PageSize = 2 })
@@ -321,7 +321,7 @@ func TestS14AWalkContinuesWhateverComesAndGoesMeanwhile(t *testing.T) {
 	a := f.up("a", tools("1", "2", "3"))
 	b := f.up("b", tools("1", "2"))
 	s := serve(t, f, func(o *Options) { o.PageSize = 2 })
-	first, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+	first, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestS14AWalkContinuesWhateverComesAndGoesMeanwhile(t *testing.T) {
 	})
 	s.Invalidate("a", mcp.Tools, false)
 	s.Invalidate("b", mcp.Tools, true)
-	next, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, first.Next, true)
+	next, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, first.Next, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestS14AWalkContinuesWhateverComesAndGoesMeanwhile(t *testing.T) {
 	}
 	// Another instance with the same key continues the same walk.
 	other := serve(t, f, func(o *Options) { o.PageSize = 2 })
-	if l, err := other.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, first.Next, true); err != nil || l.Count != 1 {
+	if l, err := other.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, first.Next, true); err != nil || l.Count != 1 {
 		t.Errorf("on another instance: %d items, %v", l.Count, err)
 	}
 }

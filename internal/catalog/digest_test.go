@@ -15,7 +15,7 @@ func TestTheDigestTellsWhatIsSeenFromWhatIsThere(t *testing.T) {
 	digest := func() (seen, whole [32]byte) {
 		t.Helper()
 		s.Invalidate("u", mcp.Tools, false)
-		seen, whole, err := s.Digest(t.Context(), alice, mcp.Tools)
+		seen, whole, err := s.Digest(t.Context(), alice, nil, mcp.Tools)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestRecoveryOfAListIsTold(t *testing.T) {
 	told := make(chan string, 10)
 	s := serve(t, f, func(o *Options) { o.Recovered = func(key string) { told <- key } })
 	f.set(func() { up.err = errors.New("broken") })
-	if _, _, err := s.Digest(t.Context(), alice, mcp.Tools); err == nil {
+	if _, _, err := s.Digest(t.Context(), alice, nil, mcp.Tools); err == nil {
 		t.Error("nothing can be listed, and there is a digest")
 	}
 	f.set(func() { up.err = nil })
@@ -61,7 +61,7 @@ func TestRecoveryOfAListIsTold(t *testing.T) {
 		case <-deadline:
 			t.Fatal("nobody is told")
 		case <-time.After(50 * time.Millisecond):
-			_, _, _ = s.Digest(t.Context(), alice, mcp.Tools) // somebody keeps asking
+			_, _, _ = s.Digest(t.Context(), alice, nil, mcp.Tools) // somebody keeps asking
 		}
 	}
 }

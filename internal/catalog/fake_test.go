@@ -150,7 +150,7 @@ var (
 func all(t testing.TB, s *Server, scope Scope, kind mcp.Kind) []string {
 	t.Helper()
 	var out []string
-	l, err := s.List(t.Context(), scope, kind, mcp.LatestModern, "", false)
+	l, err := s.List(t.Context(), scope, nil, kind, mcp.LatestModern, "", false)
 	for n := 0; ; n++ {
 		if err != nil {
 			t.Fatalf("list %s: %v", kind, err)
@@ -162,7 +162,7 @@ func all(t testing.TB, s *Server, scope Scope, kind mcp.Kind) []string {
 		if n > 1000 {
 			t.Fatal("the walk does not end")
 		}
-		l, err = s.List(t.Context(), scope, kind, mcp.LatestModern, l.Next, true)
+		l, err = s.List(t.Context(), scope, nil, kind, mcp.LatestModern, l.Next, true)
 	}
 }
 

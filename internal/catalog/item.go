@@ -23,6 +23,7 @@ type item struct {
 	ui     []uiPointer
 	params []HeaderParam
 
+	notes    []byte    // a tool's annotations, a raw object; nil: none
 	schemaAt wire.Span // of a tool's inputSchema
 	noSchema bool      // it is absent or null
 }
@@ -42,7 +43,7 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 		return nil, errors.New("is not valid JSON")
 	}
 	it := &item{raw: raw}
-	var id, name, meta []byte
+	var id, name, meta, notes []byte
 	err := each(raw, func(member string, value []byte) error {
 		slot := (*[]byte)(nil)
 		switch member {
@@ -52,6 +53,11 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 			slot = &name
 		case "_meta":
 			slot = &meta
+		case "annotations":
+			if kind != mcp.Tools {
+				return nil // they tell about content, and nothing is decided by them
+			}
+			slot = &notes
 		case "inputSchema":
 			if kind == mcp.Tools {
 				if it.schemaAt.Ok() {
@@ -85,6 +91,9 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 		return it, nil
 	}
 
+	if len(notes) > 0 && notes[0] == '{' {
+		it.notes = notes
+	}
 	it.ui = uiPointers(raw, meta)
 	schema := it.schemaAt.Of(raw)
 	it.noSchema = schema == nil || string(schema) == "null"

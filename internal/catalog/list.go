@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
-// List returns one page of the merged list of a kind, sorted by exposed
-// identifier, bytewise. hasCursor tells an absent cursor from an empty one,
+// List returns one page of the merged list of a kind as who sees it, sorted by
+// exposed identifier, bytewise. hasCursor tells an absent cursor from an empty one,
 // which is none of ours. Errors: fault.InvalidParams for a cursor that is not
 // ours or was made for another list, server or principal;
 // fault.UpstreamUnavailable when nothing at all can be served; ctx.Err().
-func (s *Server) List(ctx context.Context, scope Scope, kind mcp.Kind, rev mcp.Revision, cursor string, hasCursor bool) (List, error) {
+func (s *Server) List(ctx context.Context, scope Scope, who Viewer, kind mcp.Kind, rev mcp.Revision, cursor string, hasCursor bool) (List, error) {
 	last, public := "", true
 	if hasCursor {
 		var err error
@@ -28,16 +28,17 @@ func (s *Server) List(ctx context.Context, scope Scope, kind mcp.Kind, rev mcp.R
 		return List{}, fmt.Errorf("list %s: %w", kind, err)
 	}
 	if m.nothing {
-		return List{}, m.unavailable(kind)
+		return List{}, unavailable(m.shownMissing(who, kind), kind)
 	}
 	now := s.o.Now().UnixNano()
-	listed := m.table.listed
+	sel := s.seenBy(m.table, who)
+	listed := sel.listed
 	first := 0
 	if hasCursor {
 		first = sort.Search(len(listed), func(i int) bool { return listed[i].exposed > last })
 	}
-	l := List{Public: public && m.public, Missing: m.missing}
-	l.Items, l.Count = s.view(m.table, rev, now).page(first, s.o.PageSize)
+	l := List{Public: public && m.public && who == nil, Missing: m.shownMissing(who, kind)}
+	l.Items, l.Count = s.view(sel, rev, now).page(first, s.o.PageSize)
 	if end := first + l.Count; end < len(listed) && l.Count > 0 {
 		l.Next = s.seal(&scope.Principal, kind, l.Public, listed[end-1].exposed)
 	}

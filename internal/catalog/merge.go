@@ -219,14 +219,18 @@ func (s *Server) contribute(m *merged, fd *feed, now time.Time) *itemSet {
 }
 
 // unavailable is the answer when nothing at all can be served.
-func (m *merged) unavailable(kind mcp.Kind) error {
+func unavailable(missing []Missing, kind mcp.Kind) error {
 	names, why := "", ""
-	for i, miss := range m.missing {
+	for i, miss := range missing {
 		if i > 0 {
 			names += ", "
 		}
 		names += miss.Upstream
 		why = miss.Reason
+	}
+	if len(missing) == 0 { // of those that the caller may know of
+		return fault.New(fault.UpstreamUnavailable, "no upstream could list its %s", kind).
+			WithHint("try again; the upstreams are being retried")
 	}
 	return fault.New(fault.UpstreamUnavailable, "no upstream could list its %s: %s: %s", kind, names, why).
 		WithHint("try again; the upstreams are being retried")

@@ -27,8 +27,8 @@ func (s *Server) Held(scope Scope, kind mcp.Kind) (names []string, ok bool) {
 }
 
 func (m *merged) names() []string {
-	out := make([]string, len(m.table.listed))
-	for i, n := range m.table.listed {
+	out := make([]string, len(m.table.all.listed))
+	for i, n := range m.table.all.listed {
 		out[i] = n.exposed
 	}
 	return out

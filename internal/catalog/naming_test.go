@@ -159,7 +159,7 @@ func TestPropertyEveryListedNameRoutesBackAndNamesAreUnique(t *testing.T) {
 		d := drawFederation(t)
 		s, tab := d.table(t, false)
 		seen := map[string]bool{}
-		for _, n := range tab.listed {
+		for _, n := range tab.all.listed {
 			if seen[n.exposed] {
 				t.Fatalf("%q is listed twice", n.exposed)
 			}
@@ -184,8 +184,8 @@ func TestPropertyEveryListedNameRoutesBackAndNamesAreUnique(t *testing.T) {
 				}
 			}
 		}
-		if len(tab.listed) != want {
-			t.Fatalf("%d tools are listed, want %d", len(tab.listed), want)
+		if len(tab.all.listed) != want {
+			t.Fatalf("%d tools are listed, want %d", len(tab.all.listed), want)
 		}
 		for name, a := range d.aliases {
 			if r := tab.byName[name]; r == nil || r.Upstream != a.Upstream || r.ID != a.Tool {
@@ -200,7 +200,7 @@ func TestPropertyNamesDoNotDependOnOrder(t *testing.T) {
 		d := drawFederation(t)
 		s1, t1 := d.table(t, false)
 		s2, t2 := d.table(t, true)
-		a, b := s1.render(t1, mcp.LatestModern), s2.render(t2, mcp.LatestModern)
+		a, b := s1.render(&t1.all, mcp.LatestModern), s2.render(&t2.all, mcp.LatestModern)
 		if string(a.items) != string(b.items) {
 			t.Fatalf("the same lists in another order give\n%s\nand\n%s", a.items, b.items)
 		}
@@ -290,12 +290,12 @@ func FuzzNameTable(f *testing.F) {
 			for _, l := range lists {
 				total += len(l.items)
 			}
-			if len(tab.listed) != total {
-				t.Fatalf("%d of %d tools are listed", len(tab.listed), total)
+			if len(tab.all.listed) != total {
+				t.Fatalf("%d of %d tools are listed", len(tab.all.listed), total)
 			}
-			for i, n := range tab.listed {
-				if i > 0 && tab.listed[i-1].exposed >= n.exposed {
-					t.Fatalf("%q is not before %q", tab.listed[i-1].exposed, n.exposed)
+			for i, n := range tab.all.listed {
+				if i > 0 && tab.all.listed[i-1].exposed >= n.exposed {
+					t.Fatalf("%q is not before %q", tab.all.listed[i-1].exposed, n.exposed)
 				}
 				if r := tab.byName[n.exposed]; r == nil || r.node != n {
 					t.Fatalf("%q leads elsewhere", n.exposed)

@@ -16,7 +16,8 @@ import (
 // Known is false in a Target that was found by the form of the identifier
 // alone. Errors: fault.InvalidParams that names the identifier, equal for what
 // does not exist and what is not exposed; fault.UpstreamUnavailable where the
-// identifier points at an upstream that cannot be reached and never listed;
+// identifier points at an upstream that cannot be reached and never listed, with
+// the Target that it would be, for whoever judges it;
 // ctx.Err().
 func (s *Server) Resolve(ctx context.Context, scope Scope, kind mcp.Kind, id string) (Target, error) {
 	if r := s.lookup(&scope, kind, id); r != nil {
@@ -100,24 +101,30 @@ func (s *Server) resolveName(ctx context.Context, scope Scope, kind mcp.Kind, id
 		if !st.open && !(s.names.plain && !alias) {
 			continue // its whole list is known, and lacks the name
 		}
+		t := Target{Upstream: s.o.Members[c.member].Key, Kind: kind, ID: c.rest, Exposed: id, Rule: rules[i], Names: s.judgedSplit(kind, c, id)}
 		if st.refused && !s.names.plain {
-			return Target{}, fault.New(fault.UpstreamUnavailable, "upstream %q cannot be reached", s.o.Members[c.member].Key).
+			return t, fault.New(fault.UpstreamUnavailable, "upstream %q cannot be reached", s.o.Members[c.member].Key).
 				WithHint("try again; it is being retried")
 		}
-		names := s.namesOf(c.member, c.rest, id)
-		if kind == mcp.Tools {
-			for _, a := range s.aliases {
-				if a.origin == (origin{c.member, c.rest}) {
-					names = append(names, a.name)
-				}
-			}
-		}
-		if !s.o.Expose[kind].allows(names...) {
+		if !s.o.Expose[kind].allows(s.namesOf(c.member, c.rest, id, t.Names...)...) {
 			break
 		}
-		return Target{Upstream: s.o.Members[c.member].Key, Kind: kind, ID: c.rest, Exposed: id, Rule: rules[i]}, nil
+		return t, nil
 	}
 	return Target{}, s.unknown(kind, id)
+}
+
+// judgedSplit is every name of a target that is known by the form of a name alone.
+func (s *Server) judgedSplit(kind mcp.Kind, c split, id string) []string {
+	var aliases []string
+	if kind == mcp.Tools {
+		for _, a := range s.aliases {
+			if a.origin == (origin{c.member, c.rest}) {
+				aliases = append(aliases, a.name)
+			}
+		}
+	}
+	return s.judgedName(c.member, c.rest, id, aliases...)
 }
 
 func (s *Server) splitRule() string {

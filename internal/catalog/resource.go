@@ -103,7 +103,7 @@ func (s *Server) direct(c split, id, rule string) (Target, error) {
 	if !s.exposesURI(c.member, id, c.rest) {
 		return Target{}, s.unknown(mcp.Resources, id)
 	}
-	return Target{Upstream: s.o.Members[c.member].Key, Kind: mcp.Resources, ID: c.rest, Exposed: id, Rule: rule}, nil
+	return Target{Upstream: s.o.Members[c.member].Key, Kind: mcp.Resources, ID: c.rest, Exposed: id, Rule: rule, Names: judgedURI(id, c.rest)}, nil
 }
 
 // byTemplate finds the target of a URI by the template it may be an expansion
@@ -121,7 +121,10 @@ func (s *Server) byTemplate(scope Scope, id string) (t Target, ok bool, err erro
 			err = s.unknown(mcp.Resources, id)
 			return false
 		}
-		t = Target{Upstream: r.route.Upstream, Kind: mcp.Resources, ID: original, Exposed: id, Known: true, Rule: "template"}
+		t = Target{
+			Upstream: r.route.Upstream, Kind: mcp.Resources, ID: original, Exposed: id, Known: true, Rule: "template",
+			Names: judgedURI(id, original, r.node.exposed, it.id),
+		}
 		return false
 	})
 	return t, ok, err

@@ -129,7 +129,7 @@ func TestPropertyWhatStaysIsListedOnceWhileTheRestComesAndGoes(t *testing.T) {
 		u := f.up("u", tools(come("first")...))
 		s := serve(t, f, func(o *Options) { o.PageSize = rapid.IntRange(1, 4).Draw(rt, "page") })
 		seen := map[string]int{}
-		l, err := s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, "", false)
+		l, err := s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, "", false)
 		for {
 			if err != nil {
 				rt.Fatal(err)
@@ -146,7 +146,7 @@ func TestPropertyWhatStaysIsListedOnceWhileTheRestComesAndGoes(t *testing.T) {
 			}
 			f.set(func() { u.pages[mcp.Tools] = []string{result(mcp.Tools, "", next...)} })
 			s.Invalidate("u", mcp.Tools, false)
-			l, err = s.List(t.Context(), alice, mcp.Tools, mcp.LatestModern, l.Next, true)
+			l, err = s.List(t.Context(), alice, nil, mcp.Tools, mcp.LatestModern, l.Next, true)
 		}
 		for _, n := range stay {
 			if seen["u__"+n] != 1 {

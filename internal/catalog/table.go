@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
@@ -24,18 +22,16 @@ type Collision struct {
 
 // table maps every exposed identifier of one kind to its target. It is a pure
 // function of the options and the lists it was built from. Immutable but for
-// its views and what it was seen as, which are caches.
+// what viewers see of it, which is cached.
 type table struct {
 	kind       mcp.Kind
 	digest     [sha256.Size]byte
 	byName     map[string]*route // exposed names, aliases, canonical names
 	byOrigin   map[origin]*node
-	listed     []*node // what lists show, by exposed identifier
+	all        selection // what lists show to who sees everything, by exposed identifier
+	selections selections
 	templates  templates
 	collisions []Collision
-	views      [mcp.LatestModern + 1]atomic.Pointer[view]
-	seeOnce    sync.Once
-	seen       [sha256.Size]byte // of what is listed; made by seeOnce
 }
 
 type origin struct {
@@ -50,7 +46,8 @@ type node struct {
 	exposed string // the one name it is listed under; "": shadowed
 	plain   string // its name without aliases
 	aliases []string
-	hidden  bool // by expose
+	names   []string // every name it is judged under by policy
+	hidden  bool     // by expose
 }
 
 // route is where one name leads.
@@ -69,6 +66,7 @@ func (s *Server) build(kind mcp.Kind, lists []*itemSet, digest [sha256.Size]byte
 		digest:   digest,
 		byName:   make(map[string]*route),
 		byOrigin: make(map[origin]*node),
+		all:      selection{kind: kind},
 	}}
 	for member, list := range lists {
 		if list == nil {
@@ -97,7 +95,7 @@ func (s *Server) build(kind mcp.Kind, lists []*itemSet, digest [sha256.Size]byte
 	default:
 		b.claimURIs()
 	}
-	slices.SortFunc(b.t.listed, func(x, y *node) int { return cmp.Compare(x.exposed, y.exposed) })
+	slices.SortFunc(b.t.all.listed, func(x, y *node) int { return cmp.Compare(x.exposed, y.exposed) })
 	return b.t
 }
 
@@ -162,6 +160,7 @@ func (b *builder) claimNames() {
 			n.exposed = n.aliases[0] // aliases come in byte order
 		}
 		n.hidden = !b.s.o.Expose[b.t.kind].allows(b.s.namesOf(n.member, n.item.id, n.plain, n.aliases...)...)
+		n.names = b.s.judgedName(n.member, n.item.id, n.plain, n.aliases...)
 		b.list(n)
 	}
 }
@@ -178,6 +177,7 @@ func (b *builder) claimURIs() {
 		}
 		n.exposed, n.plain = uri, uri
 		n.hidden = !b.s.exposesURI(n.member, uri, n.item.id, n.item.name)
+		n.names = judgedURI(uri, n.item.id)
 		r := b.claim(uri, n, "catalog")
 		b.list(n)
 		if b.t.kind == mcp.Templates {
@@ -193,6 +193,7 @@ func (b *builder) claim(name string, n *node, rule string) *route {
 			Kind:     b.t.kind,
 			ID:       n.item.id,
 			Params:   n.item.params,
+			Notes:    n.item.notes,
 			Known:    true,
 			Rule:     rule,
 		},
@@ -206,11 +207,11 @@ func (b *builder) claim(name string, n *node, rule string) *route {
 // list settles what is known of a node only at the end.
 func (b *builder) list(n *node) {
 	if !n.hidden {
-		b.t.listed = append(b.t.listed, n)
+		b.t.all.listed = append(b.t.all.listed, n)
 	}
 	for _, name := range append([]string{n.plain}, n.aliases...) {
 		r := b.t.byName[name]
-		r.hidden, r.Exposed = n.hidden, n.exposed
+		r.hidden, r.Exposed, r.Names = n.hidden, n.exposed, n.names
 	}
 }
 
@@ -243,4 +244,32 @@ func (s *Server) exposesURI(member int, exposed, original string, names ...strin
 		}
 	}
 	return rule.allows(all...)
+}
+
+// judgedName is every name under which policy judges a tool or prompt: the
+// canonical one, before shortening, the one it is exposed under, and its aliases.
+// Its bare original name is none of them: a rule for one upstream's tool must not
+// hold for another's of the same name (DESIGN section 11).
+func (s *Server) judgedName(member int, id, plain string, aliases ...string) []string {
+	names := make([]string, 0, 2+len(aliases))
+	names = append(names, s.names.canonical(member, id))
+	for _, name := range append([]string{plain}, aliases...) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// judgedURI is every name under which policy judges a resource or template: its
+// URIs, and those of the template that it came through. Titles and names identify
+// nothing, and an upstream could choose them to please a rule.
+func judgedURI(uris ...string) []string {
+	names := make([]string, 0, len(uris))
+	for _, uri := range uris {
+		if !slices.Contains(names, uri) {
+			names = append(names, uri)
+		}
+	}
+	return names
 }

@@ -15,7 +15,7 @@ import (
 
 var openSchema = []byte(`{"type":"object"}`)
 
-// view is a table rendered for one revision: all items, joined by commas, and
+// view is a selection rendered for one revision: all items, joined by commas, and
 // where each begins. A page is a sub-slice. Immutable.
 type view struct {
 	items []byte
@@ -32,8 +32,11 @@ func (v *view) page(first, size int) (items []byte, count int) {
 	return v.items[v.at[first] : v.at[last]-1 : v.at[last]-1], last - first
 }
 
-// view returns the table as a client of rev sees it.
-func (s *Server) view(t *table, rev mcp.Revision, now int64) *view {
+// views are a selection as clients of each revision get it.
+type views [mcp.LatestModern + 1]atomic.Pointer[view]
+
+// view returns the selection as a client of rev sees it.
+func (s *Server) view(t *selection, rev mcp.Revision, now int64) *view {
 	slot := &t.views[min(int(rev), len(t.views)-1)]
 	if v := slot.Load(); v != nil {
 		// Once a second is exact enough for eviction, and keeps the cache line quiet.
@@ -58,7 +61,7 @@ func (s *Server) view(t *table, rev mcp.Revision, now int64) *view {
 	return v
 }
 
-func (s *Server) render(t *table, rev mcp.Revision) *view {
+func (s *Server) render(t *selection, rev mcp.Revision) *view {
 	v := &view{at: make([]int, 0, len(t.listed)+1)}
 	var buf []byte
 	for _, n := range t.listed {
@@ -103,16 +106,16 @@ func (s *Server) edits(kind mcp.Kind, n *node) []wire.Edit {
 	return edits
 }
 
-// rendered bounds the bytes of all views of a server. Tables die with the
-// lists they were built from; their views with them.
+// rendered bounds the bytes of all views of a server. Selections die with the
+// table, and tables with the lists they were built from; their views with them.
 type rendered struct {
 	mu     sync.Mutex // guards tables; taken only when a view is made
-	tables []weak.Pointer[table]
+	tables []weak.Pointer[selection]
 }
 
 // add notes a view that was just put into t, and drops those that were used
 // longest ago while all of them hold more than most bytes.
-func (r *rendered) add(t *table, fresh *view, most int64) {
+func (r *rendered) add(t *selection, fresh *view, most int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p := weak.Make(t); !slices.Contains(r.tables, p) {
@@ -120,7 +123,7 @@ func (r *rendered) add(t *table, fresh *view, most int64) {
 	}
 	total := int64(0)
 	var views []*view
-	r.tables = slices.DeleteFunc(r.tables, func(p weak.Pointer[table]) bool {
+	r.tables = slices.DeleteFunc(r.tables, func(p weak.Pointer[selection]) bool {
 		t := p.Value()
 		if t == nil {
 			return true

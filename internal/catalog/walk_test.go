@@ -15,7 +15,7 @@ import (
 
 func list(t *testing.T, s *Server, kind mcp.Kind) List {
 	t.Helper()
-	l, err := s.List(t.Context(), alice, kind, mcp.LatestModern, "", false)
+	l, err := s.List(t.Context(), alice, nil, kind, mcp.LatestModern, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
