@@ -50,8 +50,8 @@ func (x *Exchange) Pose(raw []byte, id wire.Span) (*Question, error) {
 		return nil, ErrCannotAsk
 	}
 	o := &x.handler.o
-	if n := x.Principal.parked.Add(1); o.Parked > 0 && n > int64(o.Parked) {
-		x.Principal.parked.Add(-1)
+	if n := x.Principal.tally().parked.Add(1); o.Parked > 0 && n > int64(o.Parked) {
+		x.Principal.tally().parked.Add(-1)
 		return nil, ErrCannotAsk
 	}
 	q := &Question{
@@ -112,7 +112,7 @@ func (q *Question) end() {
 		return
 	}
 	q.over = true
-	q.x.Principal.parked.Add(-1)
+	q.x.Principal.tally().parked.Add(-1)
 	t := q.x.handler.ongoing.talkOf(q.key.session)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -57,6 +58,7 @@ func (h *Handler) batch(ctx context.Context, x *Exchange, body []byte) {
 // batchAnswers serves the messages, some at a time, and returns the answers in
 // the order of their requests.
 func (h *Handler) batchAnswers(ctx context.Context, x *Exchange, parts [][]byte) [][]byte {
+	x.parts = true
 	all := make([][]byte, len(parts))
 	gate := make(chan struct{}, batchParallel)
 	var wg sync.WaitGroup
@@ -64,7 +66,7 @@ func (h *Handler) batchAnswers(ctx context.Context, x *Exchange, parts [][]byte)
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			all[i] = h.batchOne(ctx, x, raw)
+			all[i] = h.batchOne(ctx, x, raw, i == 0)
 		})
 	}
 	wg.Wait()
@@ -77,12 +79,14 @@ func (h *Handler) batchAnswers(ctx context.Context, x *Exchange, parts [][]byte)
 	return answers
 }
 
-func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) (answer []byte) {
+func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte, first bool) (answer []byte) {
 	out := &collected{limit: maxCollected}
 	one := &Exchange{
 		Server: x.Server, Principal: x.Principal, Era: x.Era, Revision: x.Revision,
-		Session: x.Session, Header: x.Header, out: out, sessions: x.sessions,
+		Session: x.Session, Header: x.Header, Headerless: x.Headerless, out: out, sessions: x.sessions,
 	}
+	one.Trail.Began, one.Trail.Source, one.Trail.In = time.Now(), x.Trail.Source, int64(len(raw))
+	defer h.record(one)
 	defer func() {
 		if p := recover(); p != nil {
 			answer = errorBody(one.ID(), h.panicked(one, p))
@@ -99,13 +103,22 @@ func (h *Handler) batchOne(ctx context.Context, x *Exchange, raw []byte) (answer
 	case one.Msg.Method == mcp.Initialize:
 		err = fault.New(fault.InvalidRequest, "initialize is not taken in a batch")
 	default:
-		err = h.serveLegacy(one)
+		if first {
+			err = nil // the batch was admitted as its first
+		} else {
+			err = h.gw.Admit(one)
+		}
+		if err == nil {
+			err = h.serveLegacy(one)
+		}
 	}
 	if errors.Is(err, errCancelled) {
+		one.Trail.lost(err)
 		return nil
 	}
 	if err != nil {
 		f := fault.From(err)
+		one.Trail.fail(f)
 		h.log(one, f)
 		return errorBody(one.ID(), f)
 	}
@@ -141,6 +154,7 @@ func (c *collected) Write(p []byte) (int, error) {
 }
 
 func (c *collected) begin() (io.Writer, error)  { return c, nil }
+func (c *collected) sent() int64                { return int64(c.b.Len()) }
 func (c *collected) keepAlive() error           { return nil }
 func (c *collected) beat() error                { return nil }
 func (c *collected) broken() bool               { return false }

@@ -58,7 +58,7 @@ func TestRequestsInFlightAreCappedPerPrincipal(t *testing.T) {
 			t.Errorf("afterwards: HTTP %d %s", g.status, g.body)
 		}
 	}
-	eventually(t, "all places given back", func() bool { return a.inFlight.Load() == 0 && b.inFlight.Load() == 0 })
+	eventually(t, "all places given back", func() bool { return a.tally().inFlight.Load() == 0 && b.tally().inFlight.Load() == 0 })
 }
 
 // listen serves h on a Listener of this package until the test ends.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/store"
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -26,12 +27,20 @@ type Exchange struct {
 	// Headerless says that the client speaks stdio: there are no headers to be
 	// held against the message.
 	Headerless bool
+	// Sent are the arguments as the client sent them, when others took their place;
+	// else nil.
+	Sent []byte
+	// Span is the trace of the request, where there is one. It is the rooms'.
+	Span any
+	// Trail is what is known of the request for the record of it.
+	Trail Trail
 
 	out      reply
 	kept     keptReply // is out, for a client that can come back
 	sessions store.Sessions
 	handler  *Handler // nil within a batch
 	pulse    *pulse   // nil: nothing is written but by the owner
+	parts    bool     // it is a batch, whose messages are exchanges of their own
 }
 
 // reply frames answers for one kind of client connection.
@@ -62,6 +71,24 @@ type reply interface {
 	broken() bool
 	// abort ends the connection, so that nothing looks complete.
 	abort()
+	// sent is how many bytes of messages were written so far.
+	sent() int64
+}
+
+// Rewrite puts a raw object in the place of the message's arguments. The message is
+// parsed anew, as strictly as the first time, and its spans are others.
+func (x *Exchange) Rewrite(arguments []byte) error {
+	m := &x.Msg
+	edit := wire.Edit{Span: m.Arguments, With: arguments}
+	if !m.Arguments.Ok() {
+		if !m.Params.Ok() {
+			return fault.New(fault.InvalidParams, "the request has no params")
+		}
+		edit = wire.InsertMembers(m.Raw, m.Params, wire.Member{Name: "arguments", Value: arguments})
+	}
+	raw := wire.Splice(make([]byte, 0, len(m.Raw)+len(arguments)+16), m.Raw, edit)
+	m.Reset()
+	return wire.Parse(raw, m)
 }
 
 // ID is the request's JSON-RPC id, raw.

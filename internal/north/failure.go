@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -30,14 +31,18 @@ func (h *Handler) done(x *Exchange, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, errCancelled) && !x.out.begun():
+		x.Trail.lost(err)
 		h.accepted(x)
 	case errors.Is(err, errCancelled):
+		x.Trail.lost(err)
 		x.out.abort()
 	case errors.Is(err, ErrStreamsEnd) && x.out.begun(): // its goodbye was the last of it
 	case IsGone(err):
+		x.Trail.lost(err)
 		h.o.Log.Debug("client gone before its answer", "server", x.Server, "method", x.Msg.Method, "error", err)
 		x.out.abort()
 	case x.out.broken():
+		x.Trail.fail(fault.From(err))
 		h.log(x, fault.From(err))
 		x.out.abort()
 	default:
@@ -49,11 +54,16 @@ func (h *Handler) done(x *Exchange, err error) {
 // status (DESIGN section 13).
 func (h *Handler) fail(x *Exchange, err error) {
 	if IsGone(err) {
+		x.Trail.lost(err)
 		x.out.abort()
 		return
 	}
 	f := fault.From(err)
+	x.Trail.fail(f)
 	h.log(x, f)
+	if hd := x.header(); hd != nil {
+		h.advise(hd, x, err, f)
+	}
 	entry, _ := fault.Lookup(f.Code)
 	status := entry.HTTP
 	if x.Era == mcp.Legacy {
@@ -86,17 +96,32 @@ func (h *Handler) survive(x *Exchange) {
 }
 
 func (h *Handler) panicked(x *Exchange, p any) *fault.Error {
-	h.o.Log.Error("panic while serving", "server", x.Server, "method", x.Msg.Method, "panic", p, "stack", string(debug.Stack()))
-	return fault.New(fault.Internal, "the gateway failed while serving this request").WithHint("tell its operator")
+	x.Trail.Outcome = Panicked
+	h.o.Log.Error("panic while serving", "request", h.requestID(x), "server", x.Server, "method", x.Msg.Method, "panic", p, "stack", string(debug.Stack()))
+	f := fault.New(fault.Internal, "the gateway failed while serving this request")
+	if id := h.requestID(x); id != "" {
+		return f.WithHint("tell its operator: request %s", id)
+	}
+	return f.WithHint("tell its operator")
+}
+
+// turnAway refuses a request before it is known who sends it.
+func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, server string, err error) {
+	x := &Exchange{Server: server, Header: r.Header}
+	x.Trail.Began, x.Trail.Source = time.Now(), source(r)
+	x.Trail.fail(fault.From(err))
+	h.refuse(w, x, err)
+	h.record(x)
 }
 
 // refuse answers a request that was turned away before it was read.
-func (h *Handler) refuse(w http.ResponseWriter, err error) {
+func (h *Handler) refuse(w http.ResponseWriter, x *Exchange, err error) {
 	f := fault.From(err)
 	entry, _ := fault.Lookup(f.Code)
-	h.o.Log.Warn("request refused", "code", f.Code.Name(), "error", f)
+	h.o.Log.Warn("request refused", "request", h.requestID(x), "source", x.Trail.Source, "code", f.Code.Name(), "error", f)
 	b := errorBody(nil, f)
 	hd := w.Header()
+	h.advise(hd, x, err, f)
 	hd["Content-Type"] = jsonType
 	hd["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.WriteHeader(entry.HTTP)
@@ -136,7 +161,18 @@ func (h *Handler) log(x *Exchange, f *fault.Error) {
 	if x.Principal != nil {
 		caller = x.Principal.Name
 	}
-	h.o.Log.Log(context.Background(), level, "request failed", "server", x.Server, "principal", caller, "method", x.Msg.Method, "code", f.Code.Name(), "error", f)
+	h.o.Log.Log(context.Background(), level, "request failed", "request", h.requestID(x), "server", x.Server, "principal", caller, "method", x.Msg.Method, "code", f.Code.Name(), "error", f)
+}
+
+// header is where headers of the answer go, or nil where there are none.
+func (x *Exchange) header() http.Header {
+	switch a := x.out.(type) {
+	case *httpReply:
+		return a.w.Header()
+	case *keptReply:
+		return a.w.Header()
+	}
+	return nil
 }
 
 // accepted answers a notification or response: 202 without a body.

@@ -28,9 +28,11 @@ type rooms struct {
 	serve    func(context.Context, *Exchange) error // nil: answers {"served":METHOD}
 	stand    func(context.Context, *Exchange) error // nil: waits for the end
 	ready    error
+	admit    func(*Exchange) error // nil: admits all
 
 	caller *Principal
-	mu     sync.Mutex // guards ended and served
+	mu     sync.Mutex // guards what follows
+	trails []Trail    // of what was recorded, the method in Detail
 	ended  []string
 	served []string
 }
@@ -40,6 +42,32 @@ func (g *rooms) Identify(r *http.Request) (*Principal, error) {
 		return g.identify(r)
 	}
 	return g.caller, nil
+}
+
+func (g *rooms) Local() *Principal { return g.caller }
+
+func (g *rooms) Admit(x *Exchange) error {
+	if g.admit != nil {
+		return g.admit(x)
+	}
+	return nil
+}
+
+func (g *rooms) Record(x *Exchange) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := x.Trail
+	t.Detail = cmp.Or(x.Msg.Method, t.Verb)
+	g.trails = append(g.trails, t)
+}
+
+// recorded is what was recorded since it was last asked for.
+func (g *rooms) recorded() []Trail {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := g.trails
+	g.trails = nil
+	return out
 }
 
 func (g *rooms) Describe(_ context.Context, server string, _ *Principal, rev mcp.Revision) ([]byte, error) {

@@ -14,20 +14,18 @@ import (
 	"github.com/penstock-mcp/penstock/internal/store"
 )
 
-// Principal is who calls. One value stands for one principal in this process,
-// so that what is counted for it is counted once.
-type Principal struct {
-	Key  [32]byte
-	Name string // for logs
-
-	inFlight atomic.Int64
-	parked   atomic.Int64 // questions that are open
-}
-
 // Gateway is what north needs of the rooms behind it.
 type Gateway interface {
-	// Identify tells who calls from the headers alone.
+	// Identify tells who calls from the headers alone. Its error may be a Challenge.
 	Identify(r *http.Request) (*Principal, error)
+	// Local is who calls over stdio.
+	Local() *Principal
+	// Admit says whether a request of x.Principal may be worked on now. It is asked
+	// once for each, before anything of it is read but its headers.
+	Admit(x *Exchange) error
+	// Record is told of each request once it is over, whatever became of it; see
+	// Exchange.Trail. It must not keep x.
+	Record(x *Exchange)
 	// Describe answers initialize and server/discover: a raw result object for
 	// a client of that revision.
 	Describe(ctx context.Context, server string, p *Principal, rev mcp.Revision) ([]byte, error)
@@ -63,6 +61,8 @@ type Options struct {
 	Claims         store.Claims  // on GET streams; nil: there is no other instance
 	Instance       string        // names this process in claims
 	Details        http.Handler  // answers /ready with details, or nil
+	Metadata       http.Handler  // answers what lies under MetadataPath, or nil
+	RequestID      func() string // names a request in logs and errors; nil: none is named
 	Log            *slog.Logger
 }
 
@@ -127,7 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.guard.check(r); err != nil {
-		h.refuse(w, err)
+		h.turnAway(w, r, server, err)
 		return
 	}
 	h.guard.allowOrigin(w, r)
@@ -184,7 +184,12 @@ func (h *Handler) aside(w http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		if err := h.guard.check(r); err != nil {
-			h.refuse(w, err)
+			h.turnAway(w, r, "", err)
+			return
+		}
+		if h.o.Metadata != nil && (r.URL.Path == MetadataPath || strings.HasPrefix(r.URL.Path, MetadataPath+"/")) {
+			h.guard.allowOrigin(w, r)
+			h.o.Metadata.ServeHTTP(w, r)
 			return
 		}
 		plain(w, http.StatusNotFound, "no such path; the endpoints are: "+strings.Join(h.paths(), " ")+"\n")
@@ -205,14 +210,21 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// admit counts a request of a principal; release undoes it.
-func (h *Handler) admit(p *Principal) error {
-	if n := p.inFlight.Add(1); h.o.InFlight > 0 && n > int64(h.o.InFlight) {
-		p.inFlight.Add(-1)
+// MetadataPath is where clients look for what protects a resource (RFC 9728
+// section 3).
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// admit counts a request of x.Principal, if it may be worked on now; release
+// undoes it.
+func (h *Handler) admit(x *Exchange) error {
+	if err := h.gw.Admit(x); err != nil {
+		return err
+	}
+	t := x.Principal.tally()
+	if n := t.inFlight.Add(1); h.o.InFlight > 0 && n > int64(h.o.InFlight) {
+		t.inFlight.Add(-1)
 		return fault.New(fault.AtCapacity, "%d requests of this caller are in flight, the limit", h.o.InFlight).
 			WithHint("wait for some to end, or raise limits.in_flight_per_principal")
 	}
 	return nil
 }
-
-func (p *Principal) release() { p.inFlight.Add(-1) }

@@ -143,7 +143,10 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, server string) 
 	x := exchanges.Get().(*Exchange)
 	x.Server, x.Header, x.Era, x.sessions = server, r.Header, mcp.Legacy, h.sessions
 	x.out = &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout}
+	x.Trail.Began, x.Trail.Source, x.Trail.Verb = time.Now(), source(r), http.MethodDelete
 	defer x.free()
+	defer h.record(x)
+	defer h.survive(x)
 	p, err := h.gw.Identify(r)
 	if err != nil {
 		h.fail(x, err)

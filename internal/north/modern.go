@@ -34,6 +34,7 @@ func (h *Handler) modern(ctx context.Context, x *Exchange) {
 		err = h.gw.Serve(ctx, x)
 	}
 	if err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		x.Trail.lost(err)
 		return // a modern client that hung up has cancelled its request (checklist 35)
 	}
 	h.done(x, err)

@@ -17,6 +17,7 @@ type Ongoing struct {
 	endStreams context.CancelCauseFunc
 	talks      [lives]talk
 	oddities   fault.Seldom // what clients send that is dropped
+	tallies    tallies
 
 	mu         sync.Mutex           // guards what follows
 	streams    map[[32]byte]int     // open streams by principal key; none is 0

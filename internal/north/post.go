@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -17,7 +18,11 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 	x := exchanges.Get().(*Exchange)
 	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout, major: uint8(r.ProtoMajor), minor: uint8(r.ProtoMinor)}
 	x.Server, x.Header, x.out, x.sessions, x.handler = server, r.Header, out, h.sessions, h
+	x.Trail.Began, x.Trail.Source = time.Now(), source(r)
+	body := bodies.Get().(*[]byte)
 	defer x.free()
+	defer putBody(body) // the record is made of what is in it
+	defer h.record(x)
 	defer h.survive(x)
 
 	p, err := h.gw.Identify(r)
@@ -26,7 +31,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	x.Principal = p
-	if err := h.admit(p); err != nil {
+	if err := h.admit(x); err != nil {
 		h.fail(x, err)
 		return
 	}
@@ -36,12 +41,11 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, server string) {
 		h.fail(x, err)
 		return
 	}
-	body := bodies.Get().(*[]byte)
-	defer putBody(body)
 	if err := h.read(out, r, body); err != nil {
 		h.fail(x, err)
 		return
 	}
+	x.Trail.In = int64(len(*body))
 	h.message(r.Context(), x, *body)
 }
 

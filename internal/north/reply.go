@@ -35,9 +35,11 @@ type httpReply struct {
 	through  bool  // a message of unknown length is being written, or none may come
 	major    uint8 // of the HTTP version
 	minor    uint8
+	written  int64 // bytes of messages
 	deadline time.Duration
 }
 
+func (a *httpReply) sent() int64       { return a.written }
 func (a *httpReply) framed() bool      { return a.events || !a.json }
 func (a *httpReply) begun() bool       { return a.started }
 func (a *httpReply) broken() bool      { return a.through || a.started && !a.events }
@@ -74,6 +76,7 @@ func (a *httpReply) whole(status int, parts ...[]byte) error {
 	h["Content-Length"] = []string{strconv.Itoa(n)}
 	a.push()
 	a.started = true
+	a.written += int64(n)
 	a.w.WriteHeader(status)
 	for _, p := range parts {
 		if _, err := a.w.Write(p); err != nil {
@@ -94,6 +97,7 @@ func (a *httpReply) wholeEvent(parts [][]byte) error {
 		return &gone{err}
 	}
 	for _, p := range safe {
+		a.written += int64(len(p))
 		if _, err := a.w.Write(p); err != nil {
 			return &gone{err}
 		}
@@ -138,6 +142,7 @@ func (a *httpReply) event(msg []byte) (bool, error) {
 	}
 	a.open()
 	a.push()
+	a.written += int64(len(msg))
 	for _, p := range [...][]byte{eventHead, msg} {
 		if _, err := a.w.Write(p); err != nil {
 			return false, &gone{err}
@@ -149,6 +154,7 @@ func (a *httpReply) event(msg []byte) (bool, error) {
 // writeEvent writes a message as an event that has an id.
 func (a *httpReply) writeEvent(id string, msg []byte) error {
 	a.push()
+	a.written += int64(len(msg))
 	for _, p := range [...][]byte{eventName, []byte(id), eventData, msg} {
 		if _, err := a.w.Write(p); err != nil {
 			return &gone{err}
@@ -231,6 +237,7 @@ type pushing httpReply
 
 func (p *pushing) Write(b []byte) (int, error) {
 	(*httpReply)(p).push()
+	p.written += int64(len(b))
 	n, err := p.w.Write(b)
 	if err != nil {
 		return n, &gone{err}

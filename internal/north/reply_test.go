@@ -212,5 +212,5 @@ func TestAPanicIsAnErrorOfItsOwnRequest(t *testing.T) {
 	if g := f.legacy(f.initialize("2025-03-26"), `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`); !strings.Contains(g.body, `"id":1,"error":{"code":-32603`) || !strings.Contains(g.body, `"id":2,"result":{}`) {
 		t.Errorf("in a batch: HTTP %d %s", g.status, g.body)
 	}
-	eventually(t, "its place given back", func() bool { return p.inFlight.Load() == 0 })
+	eventually(t, "its place given back", func() bool { return p.tally().inFlight.Load() == 0 })
 }

@@ -194,7 +194,7 @@ func TestACallCanBeSuspended(t *testing.T) { // checklist 93, 134
 			if rest := back.ended(); len(rest) != 1 || rest[0].data != done {
 				t.Errorf("%+v", rest)
 			}
-			eventually(t, "nothing in flight", func() bool { return f.h.Serving() == 0 && f.caller.inFlight.Load() == 0 })
+			eventually(t, "nothing in flight", func() bool { return f.h.Serving() == 0 && f.caller.tally().inFlight.Load() == 0 })
 		}
 	}
 }

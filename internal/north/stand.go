@@ -33,7 +33,9 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, server string) {
 	x.Server, x.Header, x.Era, x.sessions, x.handler = server, r.Header, mcp.Legacy, h.sessions, h
 	out := &httpReply{w: w, rc: http.NewResponseController(w), json: true, deadline: h.o.WriteTimeout}
 	x.out = out
+	x.Trail.Began, x.Trail.Source, x.Trail.Verb = time.Now(), source(r), http.MethodGet
 	defer x.free()
+	defer h.record(x)
 	defer h.survive(x)
 	p, err := h.gw.Identify(r)
 	if err != nil {
@@ -41,6 +43,10 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	x.Principal = p
+	if err := h.gw.Admit(x); err != nil {
+		h.fail(x, err)
+		return
+	}
 	if err := h.resume(r.Context(), x); err != nil {
 		h.fail(x, err)
 		return
@@ -56,6 +62,7 @@ func (h *Handler) closed(x *Exchange, err error) {
 		errors.Is(err, errNewerStream), errors.Is(err, errSessionOver):
 		h.o.Log.Debug("stream closed", "server", x.Server, "reason", err)
 	case x.out.begun():
+		x.Trail.fail(fault.From(err))
 		h.log(x, fault.From(err))
 		x.out.abort()
 	default:

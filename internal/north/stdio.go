@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,18 +28,14 @@ const lastWords = time.Second
 // drain has passed; nil then. It returns an error when a stream fails. A read of
 // in that is under way goes on until its owner closes in.
 func (h *Handler) ServeStdio(ctx context.Context, server string, in io.Reader, out io.Writer, drain time.Duration) error {
-	p, err := h.gw.Identify(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: h.o.Servers[server]}, Header: http.Header{}})
-	if err != nil {
-		return err
-	}
-	c := &stdioConn{h: h, server: server, principal: p, calls: map[string]*stdioCall{}}
+	c := &stdioConn{h: h, server: server, principal: h.gw.Local(), calls: map[string]*stdioCall{}}
 	// The end of ctx is the beginning of the drain, and not the end of the calls.
 	c.ctx, c.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer c.cut(nil)
 	c.streams, c.endStreams = context.WithCancelCause(c.ctx)
 	defer c.endStreams(nil)
 	c.out = &lineWriter{w: out, broken: c.cut}
-	err = c.receive(ctx, in)
+	err := c.receive(ctx, in)
 	c.drain(drain)
 	c.hangUp()
 	return err
@@ -144,7 +139,7 @@ func (c *stdioConn) hangUp() {
 func (c *stdioConn) take(l stdioLine) {
 	x := c.exchange()
 	if l.over {
-		c.h.fail(x, c.h.tooLarge())
+		c.refuse(x, c.h.tooLarge())
 		return
 	}
 	raw := bytes.TrimSpace(bytes.TrimPrefix(l.text, []byte("\xef\xbb\xbf")))
@@ -155,8 +150,9 @@ func (c *stdioConn) take(l stdioLine) {
 		c.start(x, nil, func(ctx context.Context) error { return c.batch(ctx, x, raw) })
 		return
 	}
+	x.Trail.In = int64(len(raw))
 	if err := wire.Parse(raw, &x.Msg); err != nil {
-		c.h.fail(x, err)
+		c.refuse(x, err)
 		return
 	}
 	m := &x.Msg
@@ -183,6 +179,12 @@ func (c *stdioConn) take(l stdioLine) {
 	}
 }
 
+// refuse answers a message that is not served.
+func (c *stdioConn) refuse(x *Exchange, err error) {
+	c.h.fail(x, err)
+	c.h.record(x)
+}
+
 // modernRequest starts a request of a stateless client. A stream takes no place
 // among the requests in flight.
 func (c *stdioConn) modernRequest(x *Exchange) {
@@ -207,10 +209,12 @@ func (c *stdioConn) modernRequest(x *Exchange) {
 }
 
 func (c *stdioConn) exchange() *Exchange {
-	return &Exchange{
+	x := &Exchange{
 		Server: c.server, Principal: c.principal, Era: mcp.Legacy, Header: http.Header{}, Headerless: true,
 		sessions: c.h.sessions, handler: c.h, out: &lineReply{w: c.out},
 	}
+	x.Trail.Began = time.Now()
+	return x
 }
 
 // modern decides by the metadata first and the method second (checklist 5).
@@ -224,8 +228,8 @@ func (c *stdioConn) modern(m *wire.Message) bool {
 
 // start serves a request on a goroutine of its own.
 func (c *stdioConn) start(x *Exchange, id []byte, f func(context.Context) error) {
-	if err := c.h.admit(c.principal); err != nil {
-		c.h.fail(x, err)
+	if err := c.h.admit(x); err != nil {
+		c.refuse(x, err)
 		return
 	}
 	ctx, call := c.register(c.ctx, id)
@@ -243,11 +247,13 @@ func (c *stdioConn) serve(x *Exchange, id []byte, f func(context.Context) error)
 
 func (c *stdioConn) run(ctx context.Context, call *stdioCall, x *Exchange, id []byte, f func(context.Context) error) {
 	defer c.forget(id, call)
+	defer c.h.record(x)
 	defer c.h.survive(x)
 	x.out.(*lineReply).muted = &call.cancelled
 	err := f(ctx)
 	switch {
 	case call.cancelled.Load(): // nothing is said of it any more (checklist 35)
+		x.Trail.lost(nil)
 	case err != nil && ctx.Err() != nil:
 		c.h.fail(x, fault.Wrap(err, fault.ConnectionLost, "the gateway stopped before the answer").WithHint("the call may have run; check before sending it again"))
 	default:

@@ -45,8 +45,11 @@ type lineReply struct {
 	w     *lineWriter
 	muted *atomic.Bool // nil, or set when the client wants no answer any more
 	held  bytes.Buffer
+
+	written int64 // bytes of messages; of the goroutine that serves
 }
 
+func (a *lineReply) sent() int64      { return a.written }
 func (a *lineReply) keepAlive() error { return nil }
 func (a *lineReply) beat() error      { return nil }
 func (a *lineReply) broken() bool     { return false }
@@ -61,7 +64,14 @@ func (a *lineReply) whole(_ int, parts ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	return a.w.line(safe)
+	return a.line(safe)
+}
+
+func (a *lineReply) line(parts [][]byte) error {
+	for _, p := range parts {
+		a.written += int64(len(p))
+	}
+	return a.w.line(parts)
 }
 
 func (a *lineReply) begin() (io.Writer, error) {
@@ -73,14 +83,14 @@ func (a *lineReply) end() error {
 	if a.silent() {
 		return nil
 	}
-	return a.w.line([][]byte{a.held.Bytes()})
+	return a.line([][]byte{a.held.Bytes()})
 }
 
 func (a *lineReply) event(msg []byte) (bool, error) {
 	if a.silent() {
 		return false, nil
 	}
-	if err := a.w.line([][]byte{msg}); err != nil {
+	if err := a.line([][]byte{msg}); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -44,7 +44,7 @@ func (h *Handler) aloof(ctx context.Context, x *Exchange, serve func(context.Con
 	h.serving.Add(-1)
 	defer func() { // before the count of the request is taken back
 		h.serving.Add(1)
-		x.Principal.inFlight.Add(1)
+		x.Principal.tally().inFlight.Add(1)
 	}()
 	return h.stream(ctx, x, serve)
 }

@@ -59,7 +59,7 @@ func TestAStreamIsNotARequestInFlight(t *testing.T) {
 	}
 	eventually(t, "one stream", func() bool { return f.h.ongoing.Streams() == 1 })
 	f.listen().next()
-	eventually(t, "nothing in flight", func() bool { return f.h.Serving() == 0 && g.caller.inFlight.Load() == 0 })
+	eventually(t, "nothing in flight", func() bool { return f.h.Serving() == 0 && g.caller.tally().inFlight.Load() == 0 })
 }
 
 // The counts are those of the principal, whichever handler serves its streams.
