@@ -27,14 +27,15 @@ type Link struct {
 
 // Request is one message for an upstream, its body built for the link's era.
 type Request struct {
-	Method  string
-	Name    string  // value for Mcp-Name, already encoded; "" sends none
-	Params  []Param // Mcp-Param headers, encoded
-	ID      []byte  // raw JSON id within Body; nil for a notification
-	Body    []byte  // owned by the caller; must not change until the answer is closed
-	Safe    bool    // a read, which may be repeated after a lost connection
-	Timeout time.Duration
-	Level   string // log level that a legacy session should have; "" leaves it
+	Method      string
+	Name        string  // value for Mcp-Name, already encoded; "" sends none
+	Params      []Param // Mcp-Param headers, encoded
+	Traceparent string  // of W3C trace context; "" sends none
+	ID          []byte  // raw JSON id within Body; nil for a notification
+	Body        []byte  // owned by the caller; must not change until the answer is closed
+	Safe        bool    // a read, which may be repeated after a lost connection
+	Timeout     time.Duration
+	Level       string // log level that a legacy session should have; "" leaves it
 	// OnEvent is called for every notification that arrives before the answer,
 	// in order, on the goroutine that called Send. The message is valid during
 	// the call only. An error ends the call with it. Nil drops them.
@@ -148,7 +149,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 }
 
 func (l *Link) exchange(a *Answer, r *Request) error {
-	h := head{params: r.Params}
+	h := head{params: r.Params, trace: r.Traceparent}
 	var live *wireSession
 	if l.session != nil {
 		if r.Level != "" {
@@ -263,7 +264,7 @@ func (u *Upstream) guarded(ctx context.Context, body []byte, h *head) (*hopRespo
 	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDeadline):
 		done(nil) // the caller went away; that says nothing of the upstream
 	case err != nil:
-		done(err)
+		done(transportOnly(err))
 		if u.breaker.open() {
 			u.wake()
 		}
@@ -284,8 +285,9 @@ func (l *Link) giveUp(ctx context.Context, a *Answer, r *Request) {
 	u := l.Upstream
 	id := append([]byte(nil), r.ID...)
 	live := l.session.current()
+	caused := ctx
 	u.background(func() {
-		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(borrowed{u.ctx, caused}, 5*time.Second)
 		defer cancel()
 		resp, err := u.message(ctx, http.MethodPost, cancellation(id), &head{session: live.id, version: live.version()})
 		if err != nil {

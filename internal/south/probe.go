@@ -24,7 +24,7 @@ func (u *Upstream) connect(ctx context.Context) (*Info, error) {
 		done = make(chan struct{})
 		u.probing.done = done
 		u.work.Go(func() {
-			err := u.probe(u.ctx)
+			err := u.probe(borrowed{u.ctx, ctx})
 			u.probing.Lock()
 			u.probing.done, u.probing.err = nil, err
 			u.probing.Unlock()
@@ -71,7 +71,9 @@ func (u *Upstream) probe(ctx context.Context) error {
 	if err != nil {
 		return u.fail(err)
 	}
-	if old := u.spare.Swap(w); old != nil {
+	if u.perCaller() {
+		u.delete(ctx, w) // it is this caller's, and nobody else's
+	} else if old := u.spare.Swap(w); old != nil {
 		u.delete(ctx, old)
 	}
 	i := w.init

@@ -38,6 +38,7 @@ const maxRedirects = 2
 // head are the headers of one message that its caller decides.
 type head struct {
 	method, name, version, session, lastEventID string
+	authorization, trace                        string
 	params                                      []Param
 }
 
@@ -58,6 +59,8 @@ func (h *head) fields(fs []field, verb string) []field {
 		{mcp.HeaderMethod, h.method},
 		{mcp.HeaderName, h.name},
 		{"Last-Event-Id", h.lastEventID},
+		{"Authorization", h.authorization},
+		{"Traceparent", h.trace},
 	} {
 		if f.value != "" {
 			fs = append(fs, f)
@@ -72,6 +75,13 @@ func (h *head) fields(fs []field, verb string) []field {
 // message sends one HTTP request to the endpoint. With a body it is a POST.
 // It follows a redirect within the endpoint's own origin and no other.
 func (u *Upstream) message(ctx context.Context, verb string, body []byte, h *head) (*hopResponse, error) {
+	if u.o.Authorize != nil {
+		return u.authorized(ctx, verb, body, h)
+	}
+	return u.send(ctx, verb, body, h)
+}
+
+func (u *Upstream) send(ctx context.Context, verb string, body []byte, h *head) (*hopResponse, error) {
 	endpoint := u.endpoint.Load()
 	var space [10]field
 	fields := h.fields(space[:0], verb)

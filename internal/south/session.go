@@ -264,6 +264,7 @@ func (u *Upstream) EndSession(key SessionKey) {
 			u.hangUp(ctx, s)
 			return
 		}
+		ctx = u.onBehalf(ctx, &key)
 		if w := u.kept(ctx, key); w != nil {
 			u.delete(ctx, w)
 			u.drop(ctx, key, w)
@@ -307,6 +308,7 @@ func (u *Upstream) hangUp(ctx context.Context, s *session) {
 	case <-ctx.Done():
 		return
 	}
+	ctx = u.onBehalf(ctx, &s.key)
 	if w := s.current(); w != nil {
 		u.delete(ctx, w)
 		u.drop(ctx, s.key, w)

@@ -22,6 +22,7 @@ type Options struct {
 	URL           *url.URL      // the MCP endpoint; nil with Command
 	Command       *Command      // the upstream is a child process; nil: it is at URL
 	Header        http.Header   // static headers and credentials, canonical keys
+	Authorize     Authorizer    // credentials that change; nil: Header holds all there are
 	TLS           *tls.Config   // nil: the system's roots
 	Proxy         *url.URL      // nil: none; environment variables are not read
 	Era           mcp.Era       // EraUnknown: probe
