@@ -15,6 +15,7 @@ type View struct {
 	Server    string
 	Principal [32]byte
 	Caps      string
+	Who       any // what the rooms know of the caller; comparable
 }
 
 // ListDigest stands for a merged list: Seen for what the view shows of it, Whole for
@@ -42,8 +43,10 @@ type Rooms interface {
 	Digest(ctx context.Context, v View, kind mcp.Kind) (ListDigest, error)
 	// Invalidate has an upstream's lists of a kind asked for anew.
 	Invalidate(upstream string, kind mcp.Kind)
-	// Expose is the identifier under which a virtual server offers an upstream's URI.
-	Expose(server, upstream, uri string) string
+	// Expose is the identifier under which a view offers an upstream's URI; shown
+	// is false where it does not show it. exposed is the one that a listener asked
+	// for, "" where it asked for something above it.
+	Expose(view View, upstream, uri, exposed string) (as string, shown bool)
 }
 
 // Board is where everybody listens who wants to be told of changes: one Hub for

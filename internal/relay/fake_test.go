@@ -1,11 +1,13 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,7 +83,9 @@ func (h *house) Invalidate(upstream string, kind mcp.Kind) {
 	h.stale = append(h.stale, upstream+" "+kind.String())
 }
 
-func (h *house) Expose(_, upstream, uri string) string { return upstream + ":" + uri }
+func (h *house) Expose(_ View, upstream, uri, exposed string) (string, bool) {
+	return cmp.Or(exposed, upstream+":"+uri), !strings.Contains(uri, "hidden")
+}
 
 func (h *house) watch(upstream string) *fakeWatch {
 	h.mu.Lock()

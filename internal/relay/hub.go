@@ -219,10 +219,16 @@ func (h *Hub) Updated(uri string, params []byte) {
 			if kept == nil {
 				kept = append([]byte(nil), params...)
 			}
-			if sub != uri && b.rooms != nil {
-				exposed = b.rooms.Expose(l.group.view.Server, h.upstream, uri)
+			if sub != uri {
+				exposed = ""
 			}
-			l.update(exposed, kept)
+			shown := true
+			if b.rooms != nil {
+				exposed, shown = b.rooms.Expose(l.group.view, h.upstream, uri, exposed)
+			}
+			if shown {
+				l.update(exposed, kept)
+			}
 		}
 	}
 }
