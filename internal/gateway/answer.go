@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 
@@ -15,12 +16,16 @@ import (
 )
 
 // answer relays an upstream's answer to the client.
-func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
+func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
 	plan := g.plan(x, v, m, link)
 	if x.Era == mcp.Modern && link.Era != mcp.Modern {
 		// It has no words for a question; what looks like one was not checked, and
 		// its state is not ours to open (checklist 116, 7.3).
 		plan.Drop = meaningless
+	}
+	unseen, err := g.holdForHooks(ctx, x, t, a)
+	if err != nil {
+		return err
 	}
 	if a.Rest != nil {
 		through, err := passes(x, link, a, &plan)
@@ -41,6 +46,14 @@ func (g *Gateway) answer(x *north.Exchange, v *server, m *member, t *catalog.Tar
 	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
 		return err
+	}
+	if !unseen {
+		if whole, err = g.after(ctx, x, v, t, s, whole); err != nil {
+			return err
+		}
+	}
+	if s.IsError.Ok() && string(s.IsError.Of(whole)) == "true" {
+		x.Trail.Foreign(0)
 	}
 	if shaped, changed, err := project(x, s, whole); err != nil {
 		return fault.Wrap(err, fault.InvalidAnswer, "the result of upstream %q has not the shape that %s promises", m.key, x.Method.Name)
@@ -243,6 +256,7 @@ func (g *Gateway) upstreamError(x *north.Exchange, v *server, m *member, t *cata
 	case x.Era == mcp.Legacy && code == fault.MissingCapability:
 		return failed(x, "upstream \""+m.key+"\" needs a capability that this client did not declare")
 	}
+	x.Trail.Foreign(int(code))
 	if !s.ID.Ok() || string(s.ID.Of(whole)) == "null" {
 		return x.Reply(status, []byte(`{"jsonrpc":"2.0","id":`), x.ID(), []byte(`,"error":`), s.Error.Of(whole), []byte(`}`))
 	}
@@ -263,6 +277,7 @@ func (g *Gateway) recode(x *north.Exchange, s *wire.Answer, whole []byte, code f
 	if err != nil {
 		text = "resource not found"
 	}
+	x.Trail.Foreign(int(code))
 	e := fault.New(code, "%s", text)
 	if uri := x.Msg.URI.Of(x.Msg.Raw); len(uri) > 0 {
 		e = e.WithData(append(append([]byte(`{"uri":`), uri...), '}'))
@@ -277,6 +292,7 @@ func failed(x *north.Exchange, text string) error {
 	if x.Method.Name != mcp.ToolsCall {
 		return fault.New(fault.Internal, "%s", text)
 	}
+	x.Trail.Outcome = north.Failed
 	result := append([]byte(`{"isError":true,"content":[{"type":"text","text":`), wire.AppendString(nil, text)...)
 	return x.Result(append(result, `}]}`...))
 }

@@ -132,7 +132,7 @@ func TestALegacyClientIsAskedOnItsOwnCall(t *testing.T) {
 			t.Errorf("legacy upstream %v: %s", legacy, m.Raw)
 		}
 		answer := <-got
-		if !strings.Contains(answer, `"content":{"n":9007199254740993}`) || strings.Contains(answer, "66") {
+		if !strings.Contains(answer, `"content":{"n":9007199254740993}`) || strings.Contains(answer, `"n":66`) {
 			t.Errorf("the upstream heard %s", answer)
 		}
 		if legacy && !strings.Contains(answer, `"id":77`) {

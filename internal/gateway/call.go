@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/observe"
 	"github.com/penstock-mcp/penstock/internal/relay"
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -27,9 +28,39 @@ func (g *Gateway) call(ctx context.Context, x *north.Exchange, v *server) error 
 	}
 	t, err := v.catalog.Resolve(ctx, g.scope(x), x.Method.Kind, id)
 	if err != nil {
+		return notFound(x, id, g.unresolved(x, v, &t, id, err))
+	}
+	if err := g.authorize(ctx, x, v, &t, id); err != nil {
 		return notFound(x, id, err)
 	}
+	if x.Era == mcp.Modern && !x.Headerless && len(t.Params) > 0 {
+		if err := checkParams(x, t.Params); err != nil {
+			return err
+		}
+	}
+	rewrote, err := g.before(ctx, x, v, &t)
+	if err != nil {
+		return err
+	}
+	if rewrote {
+		if err := g.authorize(ctx, x, v, &t, id); err != nil {
+			return notFound(x, id, err)
+		}
+		span = targetSpan(x)
+	}
 	return g.forward(ctx, x, v, &t, span)
+}
+
+// unresolved is the error for what leads nowhere now. Who could see nothing there
+// does not learn that there is something.
+func (g *Gateway) unresolved(x *north.Exchange, v *server, t *catalog.Target, id string, err error) error {
+	if t.Upstream == "" {
+		return err
+	}
+	if hidden := g.reveal(x, v, t, id); hidden != nil {
+		return hidden
+	}
+	return err
 }
 
 // notFound gives an unknown resource the code and data of the client's era
@@ -54,11 +85,6 @@ func notFound(x *north.Exchange, id string, err error) error {
 // last looked at: that is ours to mend, once, and never the client's to see
 // (checklist T62). Such a refusal says that nothing ran.
 func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span) error {
-	if x.Era == mcp.Modern && !x.Headerless && len(t.Params) > 0 {
-		if err := checkParams(x, t.Params); err != nil {
-			return err
-		}
-	}
 	moved := 0
 	for try := 0; ; try++ {
 		err := g.attempt(ctx, x, v, t, name)
@@ -88,7 +114,12 @@ func (g *Gateway) forward(ctx context.Context, x *north.Exchange, v *server, t *
 		if err := v.catalog.Refresh(ctx, g.scope(x), t.Kind, t.Upstream); err != nil {
 			return err
 		}
-		if *t, err = v.catalog.Resolve(ctx, g.scope(x), t.Kind, t.Exposed); err != nil {
+		asked := t.Exposed
+		if *t, err = v.catalog.Resolve(ctx, g.scope(x), t.Kind, asked); err != nil {
+			return err
+		}
+		// What is known of it now may be judged otherwise.
+		if err := g.authorize(ctx, x, v, t, asked); err != nil {
 			return err
 		}
 	}
@@ -135,6 +166,9 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 		anew = again
 	}
 	m := v.byKey[t.Upstream]
+	if err := g.admitUpstream(x, m); err != nil {
+		return err
+	}
 	key := g.southKey(v, x)
 	link, err := m.south.Link(ctx, key)
 	if err != nil {
@@ -165,12 +199,17 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 
 // send sends the call once and answers the client, or returns the question that
 // a modern upstream has for a legacy client.
-func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, buf *[]byte) (*wire.Answer, error) {
+func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, buf *[]byte) (asked *wire.Answer, err error) {
+	span := leg(o.x, o.link)
+	if o.x.Span != nil {
+		o.trace = span.AppendTraceparent(o.trace[:0])
+	}
+	defer func() { land(span, err) }()
 	if err := o.build((*buf)[:0]); err != nil {
 		return nil, err
 	}
 	*buf = o.body
-	r := south.Request{Method: o.x.Method.Name, ID: o.id, Body: o.body, Safe: o.x.Method.Safe, Params: o.params}
+	r := south.Request{Method: o.x.Method.Name, ID: o.id, Body: o.body, Safe: o.x.Method.Safe, Params: o.params, Traceparent: string(o.trace)}
 	if o.link.Era == mcp.Modern {
 		r.Name = o.headerName()
 	} else if o.x.Session != nil {
@@ -184,17 +223,30 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	}
 	o.x.StayAlive()
 	defer o.x.Rest()
+	began := time.Now()
 	a, err := o.link.Send(ctx, &r)
+	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, callOutcome(err), time.Since(began))
 	if err != nil {
 		return nil, elsewhere(m.south, o.link, key, err, r.Safe)
 	}
 	defer a.Close()
-	err = o.g.answer(o.x, o.v, m, o.t, o.link, a)
+	err = o.g.answer(ctx, o.x, o.v, m, o.t, o.link, a)
 	var q *questionError
 	if err != nil && errors.As(err, &q) {
 		return &q.asked, nil
 	}
 	return nil, err
+}
+
+// callOutcome is how a call to an upstream went, for the metrics.
+func callOutcome(err error) string {
+	switch {
+	case err == nil:
+		return observe.OK
+	case errors.Is(err, context.Canceled):
+		return observe.Cancelled
+	}
+	return fault.From(err).Code.Name()
 }
 
 // suspend lets the client go until the upstream, which has closed the stream of

@@ -32,6 +32,9 @@ func (g *Gateway) complete(ctx context.Context, x *north.Exchange, v *server) er
 	}
 	t, err := v.catalog.Resolve(ctx, g.scope(x), of, id)
 	if err != nil {
+		return g.unresolved(x, v, &t, id, err)
+	}
+	if err := g.reveal(x, v, &t, id); err != nil {
 		return err
 	}
 	u := v.byKey[t.Upstream].south

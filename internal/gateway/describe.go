@@ -24,13 +24,18 @@ const discoverTTL = 5 * time.Second
 
 // Describe implements north.Gateway: one function answers initialize and
 // server/discover from what is known of the upstreams (DESIGN section 4).
-func (g *Gateway) Describe(ctx context.Context, name string, _ *north.Principal, rev mcp.Revision) ([]byte, error) {
+func (g *Gateway) Describe(ctx context.Context, name string, p *north.Principal, rev mcp.Revision) ([]byte, error) {
 	v := g.servers[name]
+	c, _ := p.Who.(*caller)
+	who := g.viewer(c, v)
 	g.await(ctx, v)
 	var caps [][]byte
 	var parts []catalog.Part
 	ttl := discoverTTL
 	for _, m := range v.members {
+		if who != nil && !reachesAny(who, m.key) {
+			continue // it is none of this caller's business
+		}
 		i := m.south.Info()
 		if i == nil {
 			ttl = 0
@@ -68,6 +73,16 @@ func (g *Gateway) Describe(ctx context.Context, name string, _ *north.Principal,
 		b = wire.AppendString(b, text)
 	}
 	return append(b, '}'), nil
+}
+
+// reachesAny reports whether a caller could see anything of an upstream.
+func reachesAny(who catalog.Viewer, upstream string) bool {
+	for kind := range mcp.NumKinds {
+		if who.Reaches(upstream, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // await gives upstreams that were never heard of until list_timeout to show

@@ -14,8 +14,12 @@ import (
 	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/hook"
+	"github.com/penstock-mcp/penstock/internal/limit"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/observe"
+	"github.com/penstock-mcp/penstock/internal/policy"
 	"github.com/penstock-mcp/penstock/internal/relay"
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/store"
@@ -39,9 +43,23 @@ type Gateway struct {
 	board     *relay.Board // shared with predecessor and successor
 	parks     *relay.Parks // likewise
 	handler   *north.Handler
-	ongoing   *north.Ongoing // shared with the predecessor and the successor
-	principal *north.Principal
-	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
+	ongoing   *north.Ongoing      // shared with the predecessor and the successor
+	principal *north.Principal    // who calls over HTTP without a credential, where that is allowed
+	local     *north.Principal    // who calls over stdio
+	auth      *auth.Authenticator // nil: nobody has to say who calls
+	identity  *engine             // runs auth
+	vault     *vault              // shared with predecessor and successor
+	personal  bool                // some upstream wants the caller's own credential
+	policy    *policy.Policy      // nil: everything is allowed
+	hooks     *hook.Set
+	limiter   *limit.Limiter
+	audit     *recorder
+	metrics   *observe.Metrics
+	tracer    *observe.Tracer
+	rates     map[string]*limit.Bucket // of upstreams, by key; nil: no bound
+	ends      map[string]func()        // of what makes the credentials of an upstream, by key
+	overseen  *overseen                // shared with predecessor and successor
+	self      map[mcp.Revision][]byte  // our Implementation, as each revision shows it
 	caps      capsCache
 	declared  declaredCache
 	askable   askableCache
@@ -69,6 +87,9 @@ type member struct {
 	origin []byte // the origin tag, raw JSON
 	mapURI func(dst []byte, uri string) ([]byte, bool)
 	stray  func(*wire.Answer) error // takes notifications of calls that are not theirs
+
+	rate    *limit.Bucket // nil: no bound
+	trusted bool          // the annotations of its tools count in policy
 }
 
 // Version is the gateway's own version, as clients and upstreams see it.
@@ -77,6 +98,10 @@ type Version struct {
 	// Guard is the argv of this program's part that guards child processes
 	// (south.Command); nil: it has none.
 	Guard []string
+	// Hooks are the embedding program's own, asked after those of the document.
+	Hooks []hook.Hook
+	// Metrics are counted into; nil: nothing is counted.
+	Metrics *observe.Metrics
 }
 
 // New builds a gateway from a complete document. It opens nothing; Run does.
@@ -95,11 +120,15 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		self:      implementations(version),
 		visits:    &visits{},
 		visiting:  usualWaits,
+		metrics:   version.Metrics,
+		vault:     &vault{},
+		overseen:  &overseen{},
+		ends:      map[string]func(){},
 	}
 	var err error
 	g.storage = storage
 	if before != nil {
-		g.storage, g.visits = before.storage, before.visits
+		g.storage, g.visits, g.vault, g.overseen = before.storage, before.visits, before.vault, before.overseen
 	}
 	if g.keys, err = deriveKeys(doc.Keys, g.storage.Ring); err != nil {
 		return nil, err
@@ -117,14 +146,19 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	} else {
 		g.board, g.parks = relay.NewBoard(doc.Limits.Queue, log), relay.NewParks(log, nil)
 	}
-	g.principal = &north.Principal{Key: auth.Key(auth.IssuerLocal, "", "local"), Name: "local"}
-	if bool(doc.AllowAnonymous) && !loopback(doc.Listen) {
-		g.principal = &north.Principal{Key: auth.Key(auth.IssuerAnonymous, "", "anonymous"), Name: "anonymous"}
+	if g.ongoing = north.NewOngoing(); before != nil {
+		g.ongoing = before.ongoing
+		// The listeners stay until a restart, and who calls over them, too.
+		g.listen = before.listen
+	}
+	if err := g.govern(version, before); err != nil {
+		return nil, err
 	}
 	for _, key := range doc.UpstreamKeys() {
 		if before.keeps(doc, key) {
 			g.upstreams[key] = before.upstreams[key]
-		} else if g.upstreams[key], err = newUpstream(doc, doc.Upstreams[key], g.self[mcp.LatestModern], version.Guard, g.storage, log); err != nil {
+			g.ends[key] = before.ends[key]
+		} else if g.upstreams[key], err = g.newUpstream(doc.Upstreams[key], version.Guard); err != nil {
 			return nil, err
 		}
 		g.knowKept(doc.Upstreams[key], g.upstreams[key])
@@ -151,14 +185,8 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		InputTimeout: time.Duration(l.InputTimeout), KeepAlive: time.Duration(l.Keepalive), Parked: l.ParkedPerPrincipal,
 		Streams: l.StreamsPerPrincipal, ResumeEvents: l.ResumeEvents,
 	}
-	if g.ongoing = north.NewOngoing(); before != nil {
-		g.ongoing = before.ongoing
-	}
+	opts.Metadata, opts.RequestID = g.metadata(), observe.NewRequestID
 	opts.Ongoing, opts.Claims, opts.Instance = g.ongoing, g.storage.Claims, g.storage.Instance
-	if before != nil {
-		// The listeners stay until a restart, and who calls over them, too.
-		g.listen, g.principal = before.listen, before.principal
-	}
 	if loopback(g.listen.Listen) && g.listen.Observe.Listen == "" {
 		opts.Details = g.Details()
 	}
@@ -186,6 +214,8 @@ func (g *Gateway) ServeStdio(ctx context.Context, server string, in io.Reader, o
 
 // Start connects the upstreams and keeps them known until Close.
 func (g *Gateway) Start() {
+	g.identity.start()
+	g.audit.engine.start()
 	for key, u := range g.upstreams {
 		var known atomic.Bool
 		known.Store(u.Info() != nil)
@@ -212,14 +242,17 @@ func (g *Gateway) changed(key string) {
 // Sweep ends sessions that were idle for too long, northern and southbound.
 func (g *Gateway) Sweep(ctx context.Context, now time.Time) {
 	g.sweepKept(ctx, now)
+	g.vault.sweep(now)
 	if err := g.handler.Sweep(ctx, now); err != nil && ctx.Err() == nil {
 		g.log.Error("idle sessions not swept", "error", err)
 	}
 }
 
-// CheckClaims closes the standing streams that another instance has taken over.
+// CheckClaims closes the standing streams that another instance has taken over,
+// and those whose callers are not let in any more.
 // It is called once a second.
 func (g *Gateway) CheckClaims(ctx context.Context) {
+	g.oversee()
 	if err := g.handler.CheckClaims(ctx); err != nil && ctx.Err() == nil {
 		g.log.Debug("claims on streams not checked", "error", err) // an outage is told of by the store
 	}
@@ -243,11 +276,11 @@ func (g *Gateway) Close(ctx context.Context) error {
 		u.EndSession(g.watchKey())
 	}
 	g.closeExcept(ctx, nil)
+	g.identity.end(ctx)
+	g.endTraces(ctx)
+	g.audit.engine.end(ctx)
 	return nil
 }
-
-// Identify implements north.Gateway.
-func (g *Gateway) Identify(*http.Request) (*north.Principal, error) { return g.principal, nil }
 
 // healthTimeout bounds how long /ready waits for the store.
 const healthTimeout = time.Second
@@ -266,8 +299,9 @@ func (g *Gateway) Ready() error {
 		}
 	}
 	down := 0
-	for _, u := range g.upstreams {
-		if u.State().State == "down" {
+	for key, u := range g.upstreams {
+		// One that wants the caller's credential is not known before a caller came.
+		if u.State().State == "down" && !personal(g.doc.Upstreams[key]) {
 			down++
 		}
 	}
@@ -316,8 +350,13 @@ func (g *Gateway) scope(x *north.Exchange) catalog.Scope {
 }
 
 // Serve implements north.Gateway.
-func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) error {
+func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) (err error) {
 	v := g.servers[x.Server]
+	ctx = g.within(ctx, callerOf(x))
+	span := g.trace(x)
+	if span.Sampled() {
+		defer func() { g.traced(span, x, err) }()
+	}
 	switch x.Method.Name {
 	case mcp.Discover:
 		result, err := g.Describe(ctx, x.Server, x.Principal, x.Revision)

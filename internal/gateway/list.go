@@ -25,7 +25,7 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 			return fault.New(fault.InvalidParams, "params.cursor is not a string")
 		}
 	}
-	l, err := v.catalog.List(ctx, g.scope(x), x.Method.Kind, x.Revision, cursor, m.Cursor.Ok())
+	l, err := v.catalog.List(ctx, g.scope(x), g.sees(x, v), x.Method.Kind, x.Revision, cursor, m.Cursor.Ok())
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,7 @@ var offered = [mcp.NumKinds]string{"tools", "prompts", "resources", "resources"}
 // Page implements catalog.Fetcher.
 func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope, kind mcp.Kind, cursor []byte) (catalog.Page, error) {
 	u := f.v.byKey[upstream].south
+	ctx = f.g.within(ctx, f.g.vault.get(scope.Principal))
 	for moved := 0; ; moved++ {
 		p, err := f.page(ctx, u, scope, kind, cursor)
 		var off *unreachedError

@@ -34,6 +34,8 @@ func (g *Gateway) subscriptions(ctx context.Context, x *north.Exchange) error {
 				WithData([]byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`))
 		}
 	}
+	ctx, done := g.whileGood(ctx, x)
+	defer done()
 	l := g.board.Listen(g.view(x), filter, g.subscribed(ctx, x, filter.URIs))
 	defer l.Close()
 	wait, cancel := context.WithTimeout(ctx, confirmTime)
@@ -58,7 +60,11 @@ func (g *Gateway) subscriptions(ctx context.Context, x *north.Exchange) error {
 // view is whose lists the client of an exchange sees.
 func (g *Gateway) view(x *north.Exchange) relay.View {
 	s := g.scope(x)
-	return relay.View{Server: x.Server, Principal: s.Principal, Caps: s.Caps}
+	view := relay.View{Server: x.Server, Principal: s.Principal, Caps: s.Caps}
+	if c := callerOf(x); c != nil {
+		view.Who = c
+	}
+	return view
 }
 
 // subscribed resolves the URIs of a filter. What nobody here offers is left out,
@@ -71,6 +77,9 @@ func (g *Gateway) subscribed(ctx context.Context, x *north.Exchange, uris []stri
 		if err != nil {
 			g.log.Debug("resource not subscribed to", "server", x.Server, "error", err)
 			continue
+		}
+		if !g.shows(g.sees(x, v), &t) {
+			continue // as if there were none
 		}
 		out = append(out, relay.Resource{Upstream: t.Upstream, URI: t.ID, Exposed: uri})
 	}

@@ -32,7 +32,8 @@ type outbound struct {
 
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte
-	token  bool // our id is the progress token, too
+	token  bool   // our id is the progress token, too
+	trace  []byte // traceparent of this call; nil: there is none
 	body   []byte
 	params []south.Param
 	edits  []wire.Edit
@@ -69,6 +70,9 @@ func (o *outbound) build(dst []byte) error {
 	if m.ProgressToken.Ok() {
 		o.token = true
 		o.replace(m.ProgressToken, o.id)
+	}
+	if o.trace != nil && m.Traceparent.Ok() {
+		o.replace(m.Traceparent, wire.AppendString(nil, string(o.trace)))
 	}
 	var err error
 	switch {

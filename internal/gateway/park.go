@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/catalog"
@@ -92,15 +93,28 @@ func canBeAsked(x *north.Exchange) func(*relay.Question) bool {
 // ended.
 func (g *Gateway) park(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span, link *south.Link, key south.SessionKey) error {
 	o := outbound{g: g, x: x, v: v, t: t, link: link, name: name}
+	span := leg(x, link)
+	if x.Span != nil {
+		o.trace = span.AppendTraceparent(nil)
+	}
 	if err := o.build(nil); err != nil {
 		return err
 	}
-	call := &parkedCall{link: link, request: south.Request{Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe}}
+	call := &parkedCall{link: link, request: south.Request{
+		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace),
+	}}
+	who := callerOf(x)
 	m, can := v.byKey[t.Upstream], canBeAsked(x)
 	visit, err := g.parks.Begin(&relay.Start{
 		Principal: x.Principal.Key, Upstream: m.south, Call: call, Can: can,
 		Parked: g.doc.Limits.ParkedPerPrincipal, Wait: g.inputTimeout(),
-		Run: func(ctx context.Context, p *relay.Park) (relay.Final, error) { return call.run(ctx, p, can) },
+		Run: func(ctx context.Context, p *relay.Park) (relay.Final, error) {
+			began := time.Now()
+			final, err := call.run(g.within(ctx, who), p, can)
+			g.metrics.UpstreamCall(m.key, call.request.Method, callOutcome(err), time.Since(began))
+			land(span, err)
+			return final, err
+		},
 	})
 	if err != nil {
 		return ended(err)
@@ -174,7 +188,7 @@ func (g *Gateway) attend(ctx context.Context, x *north.Exchange, v *server, t *c
 		}
 		return turn, nil
 	}
-	err = o.give(turn.Final.(*parkedAnswer))
+	err = o.give(ctx, turn.Final.(*parkedAnswer))
 	var stale *staleError
 	if turn.Asked && errors.As(err, &stale) {
 		// The call has run: it is not made again for the gateway's sake.
@@ -185,18 +199,18 @@ func (g *Gateway) attend(ctx context.Context, x *north.Exchange, v *server, t *c
 }
 
 // give answers the request with the end of its call.
-func (o *outbound) give(f *parkedAnswer) error {
+func (o *outbound) give(ctx context.Context, f *parkedAnswer) error {
 	m := o.v.byKey[o.t.Upstream]
 	if f.stream != nil {
 		defer f.stream.Close()
 		f.stream.Run()
-		return o.g.answer(o.x, o.v, m, o.t, o.link, f.stream)
+		return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, f.stream)
 	}
 	a := south.Answer{Whole: f.whole}
 	if err := wire.Scan(f.whole, &a.Scan); err != nil {
 		return invalid(m, err)
 	}
-	return o.g.answer(o.x, o.v, m, o.t, o.link, &a)
+	return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, &a)
 }
 
 // retry deals with a requestState of the gateway's own. It reports whether the
@@ -212,7 +226,7 @@ func (g *Gateway) retry(ctx context.Context, x *north.Exchange, v *server, t *ca
 	if err != nil {
 		return false, false, nil //nolint:nilerr // it may be an upstream's own
 	}
-	if ticket.Arguments != relay.Digest(m.Arguments.Of(m.Raw)) {
+	if ticket.Arguments != relay.Digest(sentArguments(x)) {
 		return true, false, invalidState(relay.ErrState)
 	}
 	in, err := relay.ParseInputs(m.InputResponses.Of(m.Raw))
@@ -282,6 +296,7 @@ func (g *Gateway) gaveUp(x *north.Exchange, v *server, m *member, text string) e
 	if x.Method.Name != mcp.ToolsCall {
 		return fault.New(fault.Internal, "%s", text)
 	}
+	x.Trail.Outcome = north.Failed
 	plan := g.plan(x, v, m, nil)
 	raw := append([]byte(`{"jsonrpc":"2.0","id":0,"result":{"isError":true,"content":[{"type":"text","text":`), wire.AppendString(nil, text)...)
 	out, err := plan.Apply(nil, append(raw, `}]}}`...))

@@ -37,7 +37,7 @@ func appendRequest(dst []byte, key, method string, params []byte) []byte {
 // inputRequired answers a request with questions, under a state that brings the
 // retry back here. Like every question it has no caching hints (checklist 42).
 func (o *outbound) inputRequired(requests []byte, t relay.Ticket) error {
-	t.Arguments = relay.Digest(o.x.Msg.Arguments.Of(o.x.Msg.Raw))
+	t.Arguments = relay.Digest(sentArguments(o.x))
 	raw := append([]byte(`{"jsonrpc":"2.0","id":0,"result":{"resultType":"input_required","inputRequests":`), requests...)
 	raw = append(raw, `,"requestState":`...)
 	raw = wire.AppendString(raw, o.g.sealer.SealTicket(t, o.binding()))

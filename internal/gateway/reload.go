@@ -56,6 +56,14 @@ func (g *Gateway) Retire(ctx context.Context, successor *Gateway) {
 	g.parks.EndFor(end, func(u any) bool { return !successor.uses(u) })
 	g.cut(end)
 	g.closeExcept(end, successor)
+	g.hooks.Close()
+	g.identity.end(end)
+	if successor.tracer != g.tracer {
+		g.endTraces(end)
+	}
+	if successor.audit != g.audit {
+		g.audit.engine.end(end)
+	}
 }
 
 // uses reports whether an upstream is one of this gateway's. It may be called on
@@ -97,6 +105,9 @@ func (g *Gateway) closeExcept(ctx context.Context, other *Gateway) {
 					u.Abandon(ctx)
 				}
 				u.Close(ctx)
+				if end := g.ends[key]; end != nil {
+					end()
+				}
 			})
 		}
 	}

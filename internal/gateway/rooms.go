@@ -59,10 +59,12 @@ func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d re
 		return d, fault.New(fault.Internal, "there is no virtual server %q", view.Server)
 	}
 	scope := catalog.Scope{Principal: view.Principal, Caps: view.Caps}
-	if d.Seen, d.Whole, err = v.catalog.Digest(ctx, scope, kind); err != nil || kind != mcp.Resources {
+	c, _ := view.Who.(*caller)
+	who := r.g.viewer(c, v)
+	if d.Seen, d.Whole, err = v.catalog.Digest(ctx, scope, who, kind); err != nil || kind != mcp.Resources {
 		return d, err
 	}
-	seen, whole, err := v.catalog.Digest(ctx, scope, mcp.Templates)
+	seen, whole, err := v.catalog.Digest(ctx, scope, who, mcp.Templates)
 	d.Seen = sha256.Sum256(append(d.Seen[:], seen[:]...))
 	d.Whole = sha256.Sum256(append(d.Whole[:], whole[:]...))
 	return d, err
@@ -82,13 +84,18 @@ func (r rooms) Invalidate(upstream string, kind mcp.Kind) {
 }
 
 // Expose implements relay.Rooms.
-func (r rooms) Expose(server, upstream, uri string) string {
-	v := r.g.servers[server]
+func (r rooms) Expose(view relay.View, upstream, uri, exposed string) (as string, shown bool) {
+	v := r.g.servers[view.Server]
 	if v == nil || v.byKey[upstream] == nil {
-		return uri
+		return uri, false
 	}
-	if out, changed := v.catalog.ExposeURI(upstream, nil, uri); changed {
-		return string(out)
+	if exposed == "" {
+		exposed = uri
+		if out, changed := v.catalog.ExposeURI(upstream, nil, uri); changed {
+			exposed = string(out)
+		}
 	}
-	return uri
+	c, _ := view.Who.(*caller)
+	t := catalog.Target{Upstream: upstream, Kind: mcp.Resources, ID: uri, Exposed: exposed, Names: []string{exposed, uri}}
+	return exposed, r.g.shows(r.g.viewer(c, v), &t)
 }

@@ -18,6 +18,8 @@ import (
 // minute, it is told at once.
 func (g *Gateway) Stand(ctx context.Context, x *north.Exchange) error {
 	s := x.Session
+	ctx, done := g.whileGood(ctx, x)
+	defer done()
 	l := g.board.Standing(s.ID, g.view(x), g.subscribed(ctx, x, s.Subscriptions))
 	defer g.board.Leave(s.ID)
 	t := teller{x: x}
@@ -36,7 +38,10 @@ func (g *Gateway) subscribe(ctx context.Context, x *north.Exchange, v *server) e
 	}
 	t, err := v.catalog.Resolve(ctx, g.scope(x), mcp.Resources, uri)
 	if err != nil {
-		return err
+		return notFound(x, uri, g.unresolved(x, v, &t, uri, err))
+	}
+	if err := g.reveal(x, v, &t, uri); err != nil {
+		return notFound(x, uri, err)
 	}
 	r := relay.Resource{Upstream: t.Upstream, URI: t.ID, Exposed: uri}
 	l := g.board.Standing(x.Session.ID, g.view(x), []relay.Resource{r})

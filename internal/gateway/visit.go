@@ -112,10 +112,9 @@ func (o *outbound) recall() *round {
 }
 
 func (o *outbound) visitKey() visitKey {
-	m := &o.x.Msg
 	return visitKey{
 		session: o.x.Session.ID, upstream: o.t.Upstream, method: o.x.Method.Name, name: o.exposedInMessage(),
-		arguments: sha256.Sum256(m.Arguments.Of(m.Raw)),
+		arguments: sha256.Sum256(sentArguments(o.x)),
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-mcp/penstock/config"
@@ -50,16 +51,22 @@ func deriveKeys(c config.Keys, stored [][]byte) (keys, error) {
 	return k, err
 }
 
-func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []string, st Storage, log *slog.Logger) (upstream, error) {
+func (g *Gateway) newUpstream(c *config.Upstream, guard []string) (upstream, error) {
+	self := g.self[mcp.LatestModern]
 	if c.Child() {
-		return newChild(doc, c, self, guard, log), nil
+		return newChild(g.doc, c, self, guard, g.log), nil
 	}
+	credential, end, err := g.authorizer(c)
+	if err != nil {
+		return nil, fmt.Errorf("upstreams.%s.credentials: %w", c.Key, err)
+	}
+	g.ends[c.Key] = end
 	if len(c.URLs) == 0 {
-		return newAddress(doc, c, c.URL, self, st, log)
+		return g.newAddress(c, c.URL, self, credential)
 	}
 	var each []*south.Upstream
 	for _, address := range c.URLs {
-		u, err := newAddress(doc, c, address, self, st, log)
+		u, err := g.newAddress(c, address, self, credential)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +76,8 @@ func newUpstream(doc *config.Document, c *config.Upstream, self []byte, guard []
 }
 
 // newAddress is an upstream, or one replica of it, at one address.
-func newAddress(doc *config.Document, c *config.Upstream, address string, self []byte, st Storage, log *slog.Logger) (*south.Upstream, error) {
+func (g *Gateway) newAddress(c *config.Upstream, address string, self []byte, credential south.Authorizer) (*south.Upstream, error) {
+	st := g.storage
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("upstreams.%s.url: %w", c.Key, err)
@@ -84,8 +92,8 @@ func newAddress(doc *config.Document, c *config.Upstream, address string, self [
 	if h := c.Credentials.Header; h != nil {
 		header[textproto.CanonicalMIMEHeaderKey(h.Name)] = []string{h.Value.Reveal()}
 	}
-	o := upstreamOptions(doc, c, self, log)
-	o.URL, o.Header = u, header
+	o := upstreamOptions(g.doc, c, self, g.log)
+	o.URL, o.Header, o.Authorize = u, header, credential
 	if st.Souths != nil {
 		k := &keeper{souths: st.Souths, upstream: identity(c, c.Key, address), instance: st.Instance}
 		for _, was := range c.Formerly {
@@ -158,6 +166,19 @@ func identity(c *config.Upstream, key, address string) string {
 		part(k.Name)
 		part(k.Value.Reveal())
 	}
+	if k := c.Credentials.ClientCredentials; k != nil {
+		part(k.TokenURL)
+		part(k.ClientID)
+		part(strings.Join(k.Scopes, " "))
+	}
+	if k := c.Credentials.Exchange; k != nil {
+		part(k.TokenURL)
+		part(k.ClientID)
+		part(k.Audience)
+	}
+	if k := c.Credentials.Passthrough; k != nil {
+		part(k.Audience)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		part(name)
 		part(c.Headers[name].Reveal())
@@ -221,6 +242,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 		}
 		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
 		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key), stray: g.overhear(key, g.upstreams[key])}
+		m.rate, m.trusted = g.rates[key], bool(u.TrustAnnotations)
 		v.members, v.keys = append(v.members, m), append(v.keys, key)
 		v.byKey[key] = m
 	}
