@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -12,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -235,3 +237,27 @@ func eventually(t testing.TB, what string, is func() bool) {
 		}
 	}
 }
+
+// httptestServer stands for a provider without a network.
+var httptestServer = httptest.Server{URL: "https://id.test"}
+
+// cannedKeys answers every request with the same key set.
+type cannedKeys struct {
+	asked atomic.Int64
+	fail  atomic.Bool
+	keys  []byte
+}
+
+func newCanned(keys []byte) *cannedKeys { return &cannedKeys{keys: keys} }
+
+func (c *cannedKeys) RoundTrip(*http.Request) (*http.Response, error) {
+	c.asked.Add(1)
+	if c.fail.Load() {
+		return nil, errors.New("no route")
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(c.keys))}, nil
+}
+
+func rands() string { return rand.Text() }
+
+func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
