@@ -159,6 +159,14 @@ func (c *condition) eval(ctx context.Context, f *frame) (outcome, error) {
 		}
 		return failed, err
 	}
+	return judged(value, nil)
+}
+
+// judged is the outcome that a value stands for.
+func judged(value ref.Val, err error) (outcome, error) {
+	if err != nil {
+		return failed, err
+	}
 	switch v := value.(type) {
 	case types.Bool:
 		if v {
