@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"sync"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
@@ -66,7 +65,7 @@ func (v *View) Sees(t *Target) bool {
 		return true
 	}
 	c := v.consider(t)
-	visible := c.sees(context.Background())
+	visible := c.sees(context.Background(), t)
 	c.close()
 	return visible
 }
@@ -80,10 +79,10 @@ func (v *View) Decide(ctx context.Context, t *Target, args []byte) Decision {
 		return Decision{Allowed: true, Visible: true, Why: whyNoPolicy}
 	}
 	c := v.consider(t)
-	d := c.decide(ctx, args)
+	d := c.decide(ctx, t, args)
 	if !d.Allowed {
 		c.forget()
-		d.Visible = c.sees(ctx)
+		d.Visible = c.sees(ctx, t)
 	}
 	c.close()
 	return d
@@ -94,7 +93,6 @@ func (v *View) Decide(ctx context.Context, t *Target, args []byte) Decision {
 type consideration struct {
 	selection *selection
 	lane      *lane
-	target    *Target
 	kind      int
 
 	args  []byte
@@ -103,22 +101,22 @@ type consideration struct {
 }
 
 func (v *View) consider(t *Target) consideration {
-	return consideration{selection: v.selection, lane: v.lane(t.Server, t.Upstream), target: t, kind: kindOf(t.Kind)}
+	return consideration{selection: v.selection, lane: v.lane(t.Server, t.Upstream), kind: kindOf(t.Kind)}
 }
 
 // sees: no deny matches with certainty, and some allow may match.
-func (c *consideration) sees(ctx context.Context) bool {
+func (c *consideration) sees(ctx context.Context, t *Target) bool {
 	k := &c.lane.kinds[c.kind]
 	for i := range k.deny {
-		if e := &k.deny[i]; c.target.fits(e.globs) {
-			if o, _ := c.eval(ctx, e.rule.cond); o == yes || o == failed {
+		if e := &k.deny[i]; t.fits(e.globs) {
+			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes || o == failed {
 				return false
 			}
 		}
 	}
 	for i := range k.allow {
-		if e := &k.allow[i]; c.target.fits(e.globs) {
-			if o, _ := c.eval(ctx, e.rule.cond); o == yes || o == unknown {
+		if e := &k.allow[i]; t.fits(e.globs) {
+			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes || o == unknown {
 				return true
 			}
 		}
@@ -128,12 +126,12 @@ func (c *consideration) sees(ctx context.Context) bool {
 
 // decide: no deny is true or an error, and some allow is true. It leaves open
 // whether what it refuses is visible; what it allows is.
-func (c *consideration) decide(ctx context.Context, args []byte) Decision {
+func (c *consideration) decide(ctx context.Context, t *Target, args []byte) Decision {
 	c.args, c.known = args, true
 	k := &c.lane.kinds[c.kind]
 	for i := range k.deny {
-		if e := &k.deny[i]; c.target.fits(e.globs) {
-			switch o, _ := c.eval(ctx, e.rule.cond); o {
+		if e := &k.deny[i]; t.fits(e.globs) {
+			switch o, _ := c.eval(ctx, t, e.rule.cond); o {
 			case yes:
 				return Decision{Rule: e.rule.id, Why: whyDenied}
 			case failed:
@@ -142,8 +140,8 @@ func (c *consideration) decide(ctx context.Context, args []byte) Decision {
 		}
 	}
 	for i := range k.allow {
-		if e := &k.allow[i]; c.target.fits(e.globs) {
-			if o, _ := c.eval(ctx, e.rule.cond); o == yes {
+		if e := &k.allow[i]; t.fits(e.globs) {
+			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes {
 				return Decision{Allowed: true, Visible: true, Rule: e.rule.id, Why: whyAllowed}
 			}
 		}
@@ -151,14 +149,15 @@ func (c *consideration) decide(ctx context.Context, args []byte) Decision {
 	return Decision{Why: whyNotAllowed}
 }
 
-// eval evaluates a condition; none is true.
-func (c *consideration) eval(ctx context.Context, cond *condition) (outcome, error) {
+// eval evaluates a condition; none is true. The target is not part of the
+// consideration, so that a caller's own does not escape to the heap.
+func (c *consideration) eval(ctx context.Context, t *Target, cond *condition) (outcome, error) {
 	if cond == nil {
 		return yes, nil
 	}
 	if c.frame == nil {
 		f := frames.Get().(*frame)
-		f.selection, f.lane, f.target = c.selection, c.lane, c.target
+		f.selection, f.lane, f.target = c.selection, c.lane, *t
 		f.args, f.known = c.args, c.known
 		c.frame = f
 	}
@@ -180,13 +179,7 @@ func (c *consideration) close() {
 		return
 	}
 	c.frame = nil
-	f.selection, f.lane, f.target = nil, nil, nil
+	f.selection, f.lane, f.target = nil, nil, Target{}
 	f.args, f.known, f.arguments, f.annotations = nil, false, nil, nil
 	frames.Put(f)
 }
-
-var frames = sync.Pool{New: func() any {
-	f := &frame{}
-	f.tool = record{toolType, f}
-	return f
-}}

@@ -66,7 +66,7 @@ func (v *View) Explain(ctx context.Context, t *Target, args []byte, known bool) 
 				steps = append(steps, step)
 				continue
 			}
-			o, err := c.eval(ctx, r.cond)
+			o, err := c.eval(ctx, t, r.cond)
 			switch {
 			case o == no:
 				step.Outcome = "does not match: condition is false"
@@ -98,7 +98,7 @@ func (v *View) Explain(ctx context.Context, t *Target, args []byte, known bool) 
 	}
 	if known && !d.Allowed {
 		c.forget()
-		d.Visible = c.sees(ctx)
+		d.Visible = c.sees(ctx, t)
 	}
 	return d, steps
 }

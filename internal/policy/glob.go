@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,22 +25,49 @@ const (
 // one character, everything else is itself.
 type pattern struct {
 	shape shape
+	ends  ends
 	text  string // what to compare with; the whole glob where it is general
 }
 
+// ends are the first and the last byte that a name has to have. Most names of
+// a list fit few of the globs of a policy, and differ in one of the two.
+type ends struct {
+	hasFirst, hasLast bool
+	first, last       byte
+}
+
+func newEnds(glob string) (e ends) {
+	if glob == "" {
+		return e
+	}
+	if b := glob[0]; b != '*' && b != '?' {
+		e.hasFirst, e.first = true, b
+	}
+	if b := glob[len(glob)-1]; b != '*' && b != '?' {
+		e.hasLast, e.last = true, b
+	}
+	return e
+}
+
 func newPattern(glob string) pattern {
+	p := newShape(glob)
+	p.ends = newEnds(glob)
+	return p
+}
+
+func newShape(glob string) pattern {
 	wild := strings.IndexAny(glob, "*?")
 	switch {
 	case wild < 0:
-		return pattern{exact, glob}
+		return pattern{shape: exact, text: glob}
 	case strings.Trim(glob, "*") == "":
-		return pattern{anything, ""}
+		return pattern{shape: anything}
 	case wild == len(glob)-1 && glob[wild] == '*':
-		return pattern{prefix, glob[:wild]}
+		return pattern{shape: prefix, text: glob[:wild]}
 	case glob[0] == '*' && !strings.ContainsAny(glob[1:], "*?"):
-		return pattern{suffix, glob[1:]}
+		return pattern{shape: suffix, text: glob[1:]}
 	}
-	return pattern{general, glob}
+	return pattern{shape: general, text: glob}
 }
 
 func newPatterns(globs []string) []pattern {
@@ -74,8 +102,16 @@ func fits(patterns []pattern, name string) bool {
 }
 
 func anyOf(patterns []pattern, name string) bool {
+	if name == "" {
+		return slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(name) })
+	}
+	first, last := name[0], name[len(name)-1]
 	for i := range patterns {
-		if patterns[i].matches(name) {
+		p := &patterns[i]
+		if p.ends.hasFirst && p.ends.first != first || p.ends.hasLast && p.ends.last != last {
+			continue
+		}
+		if p.matches(name) {
 			return true
 		}
 	}

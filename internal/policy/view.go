@@ -70,7 +70,7 @@ func (p *Policy) For(c *Caller) *View {
 	fresh := func() *selection {
 		s := &selection{id: lastID.Add(1), policy: p, rules: fit}
 		if asked.principal() {
-			s.principal = newPrincipal(c)
+			s.principal = newPrincipal(c, &asked)
 		}
 		s.lanes.Store(&map[pair]*lane{})
 		return s
