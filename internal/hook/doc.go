@@ -26,7 +26,9 @@
 // request asks it again, while the others still fail at once; its success ends
 // this, its failure starts another 5 s. While it lasts, on_error decides as for
 // any other failure. Refusals, results that are too large or broken, and callers
-// that went away do not count towards it.
+// that went away do not count towards it. A caller whose calls make a hook fail can
+// have it left alone for everybody: a hook that must see every call needs on_error
+// deny.
 //
 // # Bounds
 //
