@@ -13,7 +13,6 @@ import (
 const (
 	maxText      = 512      // bytes of one string of an event
 	maxArguments = 64 << 10 // larger ones are recorded as their size
-	timeLayout   = "2006-01-02T15:04:05.000000Z"
 )
 
 // Event is one request, as it is recorded (DESIGN section 2, step 12).
@@ -57,9 +56,8 @@ func appendEvent(dst []byte, e *Event, now func() time.Time) []byte {
 	if at.IsZero() {
 		at = now()
 	}
-	dst = append(dst, `"time":"`...)
-	dst = at.UTC().AppendFormat(dst, timeLayout)
-	dst = append(dst, `","duration_us":`...)
+	dst = appendTime(dst, `"time":"`, at)
+	dst = append(dst, `,"duration_us":`...)
 	dst = strconv.AppendInt(dst, e.Duration.Microseconds(), 10)
 	dst = appendText(dst, `,"server":`, e.Server)
 	dst = appendText(dst, `,"method":`, e.Method)

@@ -1,6 +1,9 @@
 package audit
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	lineRoom   = 1 << 10 // what a new line has room for
@@ -16,12 +19,11 @@ type line struct {
 
 var lines = sync.Pool{New: func() any { return &line{body: make([]byte, 0, lineRoom)} }}
 
-// newLine returns an empty line with room for so many bytes of arguments.
+// newLine returns an empty line with room for an event with so many bytes of arguments.
 func newLine(arguments int) *line {
 	ln := lines.Get().(*line)
-	if arguments > 0 && arguments <= maxArguments && cap(ln.body) < lineRoom+arguments {
-		lines.Put(ln)
-		return &line{body: make([]byte, 0, lineRoom+arguments)}
+	if arguments > 0 && arguments <= maxArguments {
+		ln.body = slices.Grow(ln.body, lineRoom*3/4+arguments)
 	}
 	return ln
 }
@@ -43,9 +45,10 @@ func (ln *line) release() {
 // taken all at once. It tells whether the queue was empty.
 func (l *Log) push(ln *line) (first bool) {
 	for {
-		ln.next = l.head.Load()
-		if l.head.CompareAndSwap(ln.next, ln) {
-			return ln.next == nil
+		newest := l.head.Load()
+		ln.next = newest
+		if l.head.CompareAndSwap(newest, ln) { // from here on it is the writer's
+			return newest == nil
 		}
 	}
 }

@@ -86,7 +86,10 @@ func TestEveryKindOfTamperingIsFound(t *testing.T) {
 			{"two lines joined", func(l []string) []string { l[4] = strings.TrimSuffix(l[4], "\n"); return l }, 5, "changed", false},
 			{"a carriage return", func(l []string) []string { l[4] = strings.Replace(l[4], "\n", "\r\n", 1); return l }, 5, "not a whole record", false},
 			{"a header's instance", func(l []string) []string { l[0] = strings.Replace(l[0], `"instance":"`, `"instance":"x`, 1); return l }, 1, "header", true},
-			{"a header's previous", func(l []string) []string { l[12] = strings.Replace(l[12], `"previous":"`+hashOf(l[11]), `"previous":"`, 1); return l }, 13, "header", false},
+			{"a header's previous", func(l []string) []string {
+				l[12] = strings.Replace(l[12], `"previous":"`+hashOf(l[11]), `"previous":"`, 1)
+				return l
+			}, 13, "header", false},
 			{"a header's hash", func(l []string) []string { l[12] = rehash(l[12]); return l }, 13, "header", true},
 			{"a header that says keyed", func(l []string) []string {
 				l[0] = strings.Replace(strings.Replace(l[0], `"keyed":false`, `"keyed":X`, 1), `"keyed":true`, `"keyed":false`, 1)
