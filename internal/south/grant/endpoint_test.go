@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,6 +233,35 @@ func TestAProviderThatIsNotThereIsUnavailable(t *testing.T) {
 	clk.pass(rememberDown)
 	if got, err := c.Token(t.Context()); err != nil || got != "token-1" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestRequestsAtOnceAreBounded(t *testing.T) {
+	i := newIssuer(t)
+	var under, most atomic.Int32
+	full := make(chan struct{})
+	var once sync.Once
+	i.behave(func(w http.ResponseWriter, _ asked, n int) {
+		now := under.Add(1)
+		defer under.Add(-1)
+		for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+		}
+		if now == maxConns {
+			once.Do(func() { close(full) })
+		}
+		<-full
+		time.Sleep(time.Millisecond)
+		answerToken(w, fmt.Sprintf("token-%d", n), 3600)
+	})
+	o := options(i, nil)
+	o.Timeout = time.Minute
+	x := exchange(t, o)
+	var n atomic.Int32
+	got := crowd(t, 3*maxConns, func(ctx context.Context) (string, error) {
+		return x.Token(ctx, subject(fmt.Sprint(n.Add(1))))
+	})
+	if most.Load() != maxConns || len(got) != 3*maxConns {
+		t.Errorf("%d at once, %d tokens: %v", most.Load(), len(got), got)
 	}
 }
 

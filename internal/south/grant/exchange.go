@@ -85,9 +85,7 @@ func (x *Exchange) Refused(s *Subject, token string) {
 // Forget forgets everything that is kept for the subject with this hash. What is
 // under way for it goes to those who wait for it, and is not kept.
 func (x *Exchange) Forget(hash [32]byte) {
-	if sl, ok := x.slots.Invalidate(hash); ok {
-		sl.drop()
-	}
+	x.slots.Invalidate(hash)
 }
 
 // Close gives up what is under way, waits for its end and forgets all tokens.

@@ -159,6 +159,40 @@ func TestARenewalThatFailsHarmsNobodyUntilTheEnd(t *testing.T) {
 	})
 }
 
+func TestARenewalThatBringsATokenForOneUseLeavesTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{life: 100}
+		x := f.exchange(t, Options{Upstream: "github", ClientID: "c"})
+		get(t, x, subject("alice"))
+		f.life = 5
+		time.Sleep(82 * time.Second)
+		for range 70 { // within 7 s
+			if n, _ := of(get(t, x, subject("alice"))); n != 1 {
+				t.Errorf("the token of request %d", n)
+			}
+			synctest.Wait()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := f.count(); n != 8 {
+			t.Errorf("%d requests: one a second may be made to renew", n)
+		}
+		x.Close()
+	})
+}
+
+func TestAFlightThatBeginsTooLateTakesWhatIsThere(t *testing.T) {
+	f := &fake{life: 3600}
+	c := f.credentials(t, Options{Upstream: "github", ClientID: "c"})
+	token, err := c.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As by a caller that found nothing, and was held up until now.
+	if got, err := c.k.fetch(t.Context(), &c.s, want{}, time.Now()); err != nil || got != token || f.count() != 1 {
+		t.Errorf("%q, %v, %d requests", got, err, f.count())
+	}
+}
+
 func TestManyRenewalsAtOnceWaitTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{life: 100}

@@ -145,3 +145,30 @@ func TestWhatComesForAForgottenSubjectIsNotKept(t *testing.T) {
 		t.Errorf("what was forgotten is back: %q", got)
 	}
 }
+
+// The row on rotating refresh in the protocol faults: at the end of a token five calls come at once
+// to each of two replicas, and their refusals of the old token come late.
+func TestTwoReplicasAtExpiryKeepEachItsNewToken(t *testing.T) {
+	i, clk := newIssuer(t), newClock()
+	alice := subject("alice")
+	replicas := []*Exchange{exchange(t, options(i, clk)), exchange(t, options(i, clk))}
+	old := []string{get(t, replicas[0], alice), get(t, replicas[1], alice)}
+	clk.pass(54 * time.Minute)
+	var renewed [2]string
+	for n, x := range replicas {
+		for token := range crowd(t, 5, func(ctx context.Context) (string, error) { return x.Token(ctx, alice) }) {
+			renewed[n] = token
+		}
+	}
+	for n, x := range replicas {
+		for _, token := range append(old, renewed[1-n]) {
+			x.Refused(alice, token) // of calls that had begun before, and of the other replica's
+		}
+		if got := get(t, x, alice); got != renewed[n] {
+			t.Errorf("replica %d has %q, and had got %q", n, got, renewed[n])
+		}
+	}
+	if i.count() != 4 {
+		t.Errorf("%d requests, two by each replica were needed", i.count())
+	}
+}
