@@ -113,6 +113,25 @@ func TestEveryFaultOfEveryRuleIsReported(t *testing.T) {
 	}
 }
 
+// Text that is hard to parse is refused, or compiled, soon.
+func TestNoConditionTakesLongToCompile(t *testing.T) {
+	fill := func(part string) string { return strings.Repeat(part, maxExpression/len(part)) }
+	for _, when := range []string{
+		fill("("), fill("["), fill("{"), fill("[[1,"), fill("{a:"), fill("a?"), fill("a?a:"), fill("!"), fill("-"), fill("."), fill("a."),
+		fill("a["), fill("a("), fill("a.b("), fill("has("), fill("'"), fill("\\"), fill("1+") + "1 == 1", fill("a&&"), fill("true||") + "true",
+		fill("(a)"), fill("a<"), fill("[].all(x,"), fill("\"\"\""), fill("a{b:"), fill("1 in [") + "1", fill("\n"), fill("//"), fill("\x00"), fill("é"),
+		"name.matches('" + fill("(a|")[:4000] + "')", "name.matches('" + strings.Repeat("(", 900) + strings.Repeat("){9}", 600) + "')",
+	} {
+		start := time.Now()
+		_, bad := compile(when)
+		took := time.Since(start)
+		if took > 5*time.Second {
+			t.Errorf("%.20q: took %v", when, took)
+		}
+		t.Logf("%.20q: %v, %d faults", when, took, len(bad))
+	}
+}
+
 // Conditions are only parsed, checked and estimated: whatever they are, they
 // compile or are refused, in bounded time.
 func FuzzCompileWhen(f *testing.F) {

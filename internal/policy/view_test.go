@@ -49,7 +49,8 @@ func TestCallersThatNothingTellsApartShareAnID(t *testing.T) {
 		}
 		ids[id] = name
 	}
-	if must(t, Rule{Allow: allow("*")}).For(alice).ID() == must(t, Rule{Allow: allow("*")}).For(alice).ID() {
+	one, other := must(t, Rule{Allow: allow("*")}), must(t, Rule{Allow: allow("*")})
+	if one.For(alice).ID() == other.For(alice).ID() {
 		t.Error("two policies share an id")
 	}
 }
