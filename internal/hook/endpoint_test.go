@@ -244,36 +244,76 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	var now, most atomic.Int32
-	release := make(chan struct{})
-	url := server(t, func(w http.ResponseWriter, r *http.Request) {
+func TestConnectionsAreBoundedAndAllAreKept(t *testing.T) {
+	var now, most, conns atomic.Int32
+	release := make(chan chan struct{}, 1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		<-release
+		all := <-release
+		release <- all
+		<-all
 		saying(`{"decision":"allow"}`)(w, r)
-	})
-	b := newBench(t, Hook{URL: url})
-	done := make(chan error, 3*mostConns)
-	for range cap(done) {
-		go func() {
-			_, err := b.Run(t.Context(), call(ToolBefore))
-			done <- err
-		}()
-	}
-	for deadline := time.Now().Add(ample); now.Load() < mostConns && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	close(release)
-	for range cap(done) {
-		if err := <-done; err != nil {
-			t.Error(err)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
 		}
 	}
-	if m := most.Load(); m != mostConns {
-		t.Errorf("%d at once", m)
+	s.Start()
+	defer s.Close()
+	b := newBench(t, Hook{URL: s.URL})
+	b.all[0].way.(*endpoint).client.Transport.(*http.Transport).IdleConnTimeout = 0 // a slow machine takes long
+	for range 2 {
+		all := make(chan struct{})
+		release <- all
+		done := make(chan error, 3*mostConns)
+		for range cap(done) {
+			go func() {
+				_, err := b.Run(t.Context(), call(ToolBefore))
+				done <- err
+			}()
+		}
+		for deadline := time.Now().Add(ample / 2); now.Load() < mostConns && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		close(all)
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		<-release
+	}
+	if m, c := most.Load(), conns.Load(); m != mostConns || c != mostConns {
+		t.Errorf("%d at once, %d connections", m, c)
+	}
+	b.Close()
+}
+
+func TestAnAnswerWithoutEndIsNotReadOn(t *testing.T) {
+	wrote := make(chan int, 1)
+	url := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		n := 0
+		defer func() { wrote <- n }()
+		for block := make([]byte, 32<<10); n < 512<<20; {
+			m, err := w.Write(block)
+			if n += m; err != nil {
+				return
+			}
+		}
+	})
+	b := newBench(t, Hook{URL: url, MaxBytes: 1000})
+	_, err := b.Run(t.Context(), call(ToolBefore))
+	var why *failure
+	if !errors.As(err, &why) || why.kind != tooLong {
+		t.Error(err)
+	}
+	if n := <-wrote; n > 128<<20 { // what sockets buffer, with much to spare
+		t.Errorf("%d bytes were taken", n)
 	}
 }
 

@@ -217,7 +217,9 @@ func TestWhoeverComesWhenAllPlacesAreTakenWaits(t *testing.T) {
 
 func TestACallerThatGoesAwayIsNoFailureOfAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
 		b := newBench(t, Hook{Func: func(ctx context.Context, _ *Call) (Verdict, error) {
+			asked.Add(1)
 			<-ctx.Done()
 			return Verdict{}, ctx.Err()
 		}})
@@ -233,6 +235,10 @@ func TestACallerThatGoesAwayIsNoFailureOfAFunction(t *testing.T) {
 		cancel(cause)
 		if _, err := b.Run(ctx, call(ToolBefore)); !errors.Is(err, cause) {
 			t.Errorf("one that is gone already: %v", err)
+		}
+		synctest.Wait()
+		if n := asked.Load(); n != 2*failuresInARow {
+			t.Errorf("it was asked %d times", n)
 		}
 		if told, log := b.told(), b.log.String(); told != "" || log != "" {
 			t.Errorf("told %q, logged %q", told, log)
