@@ -9,6 +9,7 @@ type definition struct {
 	kind   string // counter, gauge or histogram
 	labels []string
 	help   string
+	desc   *prometheus.Desc
 }
 
 // buckets are those of every duration: from a call that touches nothing to the
@@ -20,6 +21,7 @@ var all []*definition
 
 func define(kind, name, help string, labels ...string) *definition {
 	d := &definition{name: "penstock_" + name, kind: kind, labels: labels, help: help}
+	d.desc = prometheus.NewDesc(d.name, d.help, d.labels, nil)
 	all = append(all, d)
 	return d
 }
@@ -32,14 +34,16 @@ var (
 	requestSeconds = define("histogram", "request_duration_seconds",
 		"Time from a request's arrival to its last byte; compare with penstock_upstream_call_duration_seconds: what is not spent there is spent in hooks, credentials or the gateway. subscriptions/listen lasts as long as the client likes",
 		"server", "method", "outcome")
+	panics = define("counter", "panics_total",
+		"Requests that ended in a fault of the program, and in nothing else; the log has the stack under the request's id: report it")
 	received = define("counter", "request_received_bytes_total",
 		"Bytes of request bodies; a jump means that a client sends more, or larger, requests", "server")
 	sent = define("counter", "request_sent_bytes_total",
-		"Bytes of answers; a jump means larger results: response_bytes bounds one", "server")
+		"Bytes of answers; a jump means larger results: limits.response_bytes bounds one", "server")
 	inFlight = define("gauge", "requests_in_flight",
 		"Requests being served, streams aside; when it grows while penstock_requests_total does not, an upstream or a hook is slow")
 	northSessions = define("gauge", "sessions",
-		"Sessions of legacy clients that this instance knows; near limits.sessions new clients are refused: raise it, or lower idle_session")
+		"Sessions of legacy clients that this instance knows; at limits.sessions new clients are refused: raise it, or lower limits.idle_session")
 	streams = define("gauge", "streams",
 		"Open streams to clients; a sudden fall means that a proxy in front cuts them")
 	listeners = define("gauge", "listeners",
@@ -49,7 +53,7 @@ var (
 	lists = define("counter", "lists_total",
 		"Merged lists served; partial or stale means that an upstream did not answer in time: see penstock_upstream_state", "server", "kind", "outcome")
 	cacheBytes = define("gauge", "cache_bytes",
-		"Memory of cached lists; it is bounded, and only tells how many different views there are")
+		"Memory of cached lists; at limits.cache_bytes lists are merged anew more often")
 )
 
 // What upstreams do.
@@ -64,7 +68,7 @@ var (
 	upstreamSessions = define("gauge", "upstream_sessions",
 		"Sessions that this instance holds at the upstream, or private processes of a child; a rise without more clients means that the upstream forgets its sessions", "upstream")
 	upstreamInFlight = define("gauge", "upstream_calls_in_flight",
-		"Calls that the upstream has not answered yet; at its max_in_flight further calls wait or are refused", "upstream")
+		"Calls that the upstream has not answered yet; at its max_concurrent further calls wait", "upstream")
 	upstreamRunning = define("gauge", "upstream_child_running",
 		"1 while the upstream's child process runs; only of upstreams with a command. 0 for long: its stderr is in the log", "upstream")
 	upstreamStarts = define("counter", "upstream_child_starts_total",
@@ -94,7 +98,7 @@ var (
 	auditRotations = define("counter", "audit_rotations_total",
 		"Audit files closed and followed by a new one; more often than expected: more requests, or a small limit")
 	auditFailing = define("gauge", "audit_failing",
-		"1 while audit records cannot be written; requests are refused or go unrecorded, as audit.on_error says: free the disk")
+		"1 while audit records cannot be written; requests are refused or go unrecorded, as audit.on_failure says: free the disk")
 	auditQueued = define("gauge", "audit_records_queued",
 		"Audit records not yet on the disk; when it stays high, the disk is too slow")
 )
@@ -117,14 +121,10 @@ var (
 		"Always 1; tells which version runs", "version", "goversion")
 )
 
-func (d *definition) desc() *prometheus.Desc {
-	return prometheus.NewDesc(d.name, d.help, d.labels, nil)
-}
-
-func (d *definition) counter() *prometheus.CounterVec {
+func (d *definition) counters() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
 }
 
-func (d *definition) histogram() *prometheus.HistogramVec {
+func (d *definition) histograms() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: buckets}, d.labels)
 }

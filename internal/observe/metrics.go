@@ -24,6 +24,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	servers    *handles[string, *serverHandles]
+	panics     prometheus.Counter
 	lists      *handles[listKey, prometheus.Counter]
 	upstreams  *handles[string, *handles[callKey, prometheus.Observer]]
 	hooks      *handles[string, *handles[hookKey, prometheus.Observer]]
@@ -41,12 +42,14 @@ type Metrics struct {
 // the Go runtime and the process. It starts nothing.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	over := folded.counter()
+	over := folded.counters()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.name, Help: buildInfo.help}, buildInfo.labels)
 	info.WithLabelValues(word(version), runtime.Version()).Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), info, over)
 
 	m.servers = m.newServers(over)
+	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: panics.name, Help: panics.help})
+	m.registry.MustRegister(m.panics)
 	m.lists = m.newLists(over)
 	m.upstreams = perID(m, upstreamSeconds, over, callKey{other, other}, callKey.canon, callKey.values)
 	m.hooks = perID(m, hookSeconds, over, hookKey{other, other}, hookKey.canon, hookKey.values)
@@ -55,6 +58,8 @@ func NewMetrics(version string) *Metrics {
 	m.decisions = m.perWord(decisions, over)
 	m.limited = m.perWord(limited, over)
 	m.reloads = m.perWord(reloads, over)
+	m.reloads.get(OK)
+	m.reloads.get(Failed) // an alert sees a rise only from a value that was there before
 	m.registry.MustRegister(&watch{m: m}, &traceWatch{m: m})
 	return m
 }
@@ -84,7 +89,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // perWord counts by one label whose values are words of the program.
 func (m *Metrics) perWord(d *definition, over *prometheus.CounterVec) *handles[string, prometheus.Counter] {
-	vec := d.counter()
+	vec := d.counters()
 	m.registry.MustRegister(vec)
 	return newHandles(maxWords, other, over.WithLabelValues(d.name), word,
 		func(s string) prometheus.Counter { return vec.WithLabelValues(s) })
@@ -92,7 +97,7 @@ func (m *Metrics) perWord(d *definition, over *prometheus.CounterVec) *handles[s
 
 // perID measures durations by an id of the configuration and then by words of the program.
 func perID[K comparable](m *Metrics, d *definition, over *prometheus.CounterVec, rest K, canon func(K) K, values func(K, string) []string) *handles[string, *handles[K, prometheus.Observer]] {
-	vec := d.histogram()
+	vec := d.histograms()
 	m.registry.MustRegister(vec)
 	fold := over.WithLabelValues(d.name)
 	return newHandles(maxIDs, other, fold, id, func(key string) *handles[K, prometheus.Observer] {

@@ -122,6 +122,8 @@ func TestWhatWasToldIsOnThePage(t *testing.T) {
 	p.want(t, 1, "penstock_hook_duration_seconds", "hook", "dlp", "event", "tool.before", "outcome", "deny")
 	p.want(t, 1, "penstock_grant_duration_seconds", "upstream", "files", "kind", "token_exchange", "outcome", "failed")
 	p.want(t, 1, "penstock_config_reloads_total", "outcome", "failed")
+	p.want(t, 0, "penstock_config_reloads_total", "outcome", "ok")
+	p.want(t, 0, "penstock_panics_total")
 	p.want(t, 1, "penstock_build_info", "version", "1.2.3")
 	h := p["penstock_request_duration_seconds"].Metric[0].GetHistogram()
 	if got, want := h.GetBucket()[0].GetUpperBound(), 0.001; got != want {
@@ -213,6 +215,14 @@ func TestTextThatIsNotUTF8IsCounted(t *testing.T) {
 	p.want(t, 1, "penstock_upstream_call_duration_seconds", "upstream", "\uFFFD")
 }
 
+func TestPanicsAreCountedTwice(t *testing.T) {
+	m := NewMetrics("v")
+	m.Request(&RequestFacts{Outcome: Panic})
+	p := look(t, m)
+	p.want(t, 1, "penstock_panics_total")
+	p.want(t, 1, "penstock_requests_total", "outcome", "panic")
+}
+
 func TestNilMetricsDoNothing(t *testing.T) {
 	var m *Metrics
 	m.Request(&RequestFacts{})
@@ -288,6 +298,9 @@ func TestCodesAreThoseOfTheCatalogue(t *testing.T) {
 }
 
 func TestLabelValuesAreBounded(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine that exchanges thousands of maps: nothing to race with, and slow")
+	}
 	m := NewMetrics("v")
 	const many = maxIDs + 500
 	for i := range many {

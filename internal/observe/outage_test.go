@@ -160,6 +160,11 @@ func TestACollectorThatHangsCostsTracesOnly(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("Close took %v", took)
 	}
+	select {
+	case <-tr.post.ended:
+	default:
+		t.Error("something is still being sent")
+	}
 	accounted(t, tr, n)
 	tr.Start("", "", "late").End()
 	accounted(t, tr, n+1)

@@ -38,6 +38,7 @@ type post struct {
 	about     *resource.Resource
 	log       *slog.Logger
 	seldom    fault.Seldom
+	told      uint64 // of dropped, when it was last logged; batches are sent one at a time
 
 	over  context.Context // ends with end: what is being sent is given up
 	end   context.CancelFunc
@@ -71,7 +72,7 @@ func newPost(to *url.URL, about *resource.Resource, log *slog.Logger) (*post, er
 		}),
 		// What follows would otherwise be taken from the environment.
 		otlptracehttp.WithHeaders(nil),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithTimeout(sendWithin),
 		otlptracehttp.WithTLSClientConfig((*tls.Config)(nil)),
@@ -102,12 +103,13 @@ func (p *post) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error 
 	}
 	if err := p.to.ExportSpans(ctx, sending); err != nil {
 		p.failed.Add(uint64(n))
-		p.seldom.Say(p.log, slog.LevelWarn, "traces were not taken by the collector", "spans", n, "error", reason(err))
+		p.seldom.Say(p.log, slog.LevelWarn, "traces were not taken by the collector", "failed_so_far", p.failed.Load(), "dropped_so_far", p.dropped.Load(), "error", reason(err))
 		return nil
 	}
 	p.exported.Add(uint64(n))
-	if lost := p.dropped.Load(); lost > 0 {
-		p.seldom.Say(p.log, slog.LevelWarn, "traces were dropped: the collector is too slow for them", "so_far", lost)
+	if lost := p.dropped.Load(); lost > p.told {
+		p.told = lost
+		p.seldom.Say(p.log, slog.LevelWarn, "traces were dropped: the collector is too slow for them", "dropped_so_far", lost)
 	}
 	return nil
 }
@@ -120,7 +122,7 @@ func (p *post) Shutdown(ctx context.Context) error {
 }
 
 func (p *post) stats() Stats {
-	return Stats{Exported: p.exported.Load(), Dropped: p.dropped.Load(), Failed: p.failed.Load(), Queued: p.queued.Load()}
+	return Stats{Exported: p.exported.Load(), Dropped: p.dropped.Load(), Failed: p.failed.Load(), Queued: max(p.queued.Load(), 0)}
 }
 
 // reason is one line of an error that may hold what the collector answered.

@@ -47,7 +47,7 @@ type requestHandles struct {
 }
 
 func (m *Metrics) newServers(over *prometheus.CounterVec) *handles[string, *serverHandles] {
-	count, seconds, in, out := requests.counter(), requestSeconds.histogram(), received.counter(), sent.counter()
+	count, seconds, in, out := requests.counters(), requestSeconds.histograms(), received.counters(), sent.counters()
 	m.registry.MustRegister(count, seconds, in, out)
 	fold := over.WithLabelValues(requests.name)
 	return newHandles(maxIDs, other, fold, id, func(server string) *serverHandles {
@@ -74,6 +74,9 @@ func (m *Metrics) Request(f *RequestFacts) {
 	s := m.servers.get(f.Server)
 	h := s.requests.get(requestKey{f.Method, f.Era, f.Outcome, codeLabel(f.Code)})
 	h.count.Inc()
+	if f.Outcome == Panic {
+		m.panics.Inc()
+	}
 	h.seconds.Observe(max(f.Duration, 0).Seconds())
 	s.received.Add(float64(max(f.BytesIn, 0)))
 	s.sent.Add(float64(max(f.BytesOut, 0)))

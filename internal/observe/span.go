@@ -50,7 +50,7 @@ func (s Span) TraceID() string {
 // AppendTraceparent appends what goes south: of this span if it is sampled, else
 // the incoming traceparent unchanged, so that the client's own trace stays whole.
 // Without either, or where the incoming one was not valid, it appends nothing.
-// What it appends is visible ASCII without quotes or backslashes but for a traceparent of a later version.
+// What it appends can stand in a header and in a JSON string as it is.
 func (s Span) AppendTraceparent(dst []byte) []byte {
 	if s.live == nil {
 		return append(dst, s.parent...)

@@ -33,7 +33,7 @@ type listKey struct{ server, kind, outcome string }
 func (k listKey) canon() listKey { return listKey{id(k.server), word(k.kind), word(k.outcome)} }
 
 func (m *Metrics) newLists(over *prometheus.CounterVec) *handles[listKey, prometheus.Counter] {
-	vec := lists.counter()
+	vec := lists.counters()
 	m.registry.MustRegister(vec)
 	return newHandles(maxIDs, listKey{other, other, other}, over.WithLabelValues(lists.name), listKey.canon,
 		func(k listKey) prometheus.Counter { return vec.WithLabelValues(k.server, k.kind, k.outcome) })

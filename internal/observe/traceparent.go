@@ -18,7 +18,7 @@ type remote struct {
 
 // ParseTraceparent reports whether s is a traceparent as W3C Trace Context has
 // it: of version 00 exactly, of a later version as far as 00 goes, with anything
-// visible behind another "-". Version ff, ids of only zeros and upper case are not. It allocates nothing.
+// visible but quotes and backslashes behind another "-". Version ff, ids of only zeros and upper case are not. It allocates nothing.
 func ParseTraceparent(s string) (ok bool) {
 	_, ok = parseTraceparent(s)
 	return ok
@@ -52,7 +52,7 @@ func parseTraceparent(s string) (r remote, ok bool) {
 // unhex decodes lower case only, which encoding/hex does not insist on.
 func unhex(dst []byte, s string) bool {
 	for i := range dst {
-		hi, lo := nibble(s[2*i]), nibble(s[2*i+1])
+		hi, lo := nibbles[s[2*i]], nibbles[s[2*i+1]]
 		if hi|lo > 15 {
 			return false
 		}
@@ -61,20 +61,22 @@ func unhex(dst []byte, s string) bool {
 	return true
 }
 
-func nibble(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
+// nibbles has the value of each lower-case digit, and 255 for every other byte.
+var nibbles = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 0xff
 	}
-	return 0xff
-}
+	for v, c := range []byte("0123456789abcdef") {
+		t[c] = byte(v)
+	}
+	return t
+}()
 
-// visible holds what goes south unchanged to what a header may hold.
+// visible holds what goes south unchanged to what may stand in a header and in a
+// JSON string as it is.
 func visible(s string) bool {
 	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
+		if s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
 			return false
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // w3c says the same as the parser, in the words of the specification.
 func w3c(s string) bool {
-	m := regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x21-\x7e]*)?$`).FindStringSubmatch(s)
+	m := regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x21\x23-\x5b\x5d-\x7e]*)?$`).FindStringSubmatch(s)
 	return m != nil && m[1] != "ff" && strings.Trim(m[2], "0") != "" && strings.Trim(m[3], "0") != "" && len(s) <= maxParent &&
 		(m[1] != "00" || m[5] == "")
 }
@@ -29,6 +29,7 @@ func TestTraceparentsOfTheSpecification(t *testing.T) {
 		"cc-" + aTrace + "-" + aSpan + "-01":                              true,
 		"cc-" + aTrace + "-" + aSpan + "-01-what-the-future-brings":       true,
 		"cc-" + aTrace + "-" + aSpan + "-01-":                             true,
+		"cc-" + aTrace + "-" + aSpan + `-01-a","x":"`:                     false,
 		"cc-" + aTrace + "-" + aSpan + "-01.what":                         false,
 		"cc-" + aTrace + "-" + aSpan + "-01-a\r\nx: y":                    false,
 		"cc-" + aTrace + "-" + aSpan + "-01-" + strings.Repeat("a", 1000): false,

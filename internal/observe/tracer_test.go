@@ -5,11 +5,14 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
+	"encoding/pem"
 	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -162,12 +165,18 @@ func TestSpansArriveWithTheirParents(t *testing.T) {
 
 func TestTheEnvironmentHasNoSay(t *testing.T) {
 	elsewhere := receive(t)
+	authority := httptest.NewTLSServer(nil)
+	defer authority.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": elsewhere.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": elsewhere.URL,
 		"OTEL_EXPORTER_OTLP_HEADERS": "authorization=secret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-secret=1",
-		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
 		"OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_EXPORTER_OTLP_INSECURE": "false",
-		"OTEL_EXPORTER_OTLP_CERTIFICATE": "testdata/none.pem",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": file,
 		"OTEL_RESOURCE_ATTRIBUTES":       "service.name=mallory,leak=yes", "OTEL_SERVICE_NAME": "mallory",
 		"OTEL_TRACES_SAMPLER": "always_off", "OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "0",
 		"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "1", "OTEL_SDK_DISABLED": "true",
@@ -177,6 +186,9 @@ func TestTheEnvironmentHasNoSay(t *testing.T) {
 	}
 	r := receive(t)
 	tr := tracer(t, r.URL+"/", 1, nil)
+	if tr.post.transport.Proxy != nil { // one for an address of this machine would not be used anyway
+		t.Error("proxies are taken from the environment")
+	}
 	for range 10 {
 		s := tr.Start("", "", "ping")
 		s.Set(AttrMethod, "ping")
@@ -198,7 +210,7 @@ func TestTheEnvironmentHasNoSay(t *testing.T) {
 	if r.about["service.name"] != "penstock" || r.about["leak"] != "" {
 		t.Errorf("resource %v", r.about)
 	}
-	if h := r.headers[0]; h.Get("Authorization") != "" || h.Get("X-Secret") != "" || h.Get("Content-Type") != "application/x-protobuf" {
+	if h := r.headers[0]; h.Get("Authorization") != "" || h.Get("X-Secret") != "" || h.Get("Content-Type") != "application/x-protobuf" || h.Get("Content-Encoding") != "" {
 		t.Errorf("headers %v", h)
 	}
 	if a := r.spans["ping"].Attributes; len(a) != 1 || a[0].Value.GetStringValue() != "ping" {

@@ -50,10 +50,10 @@ type watch struct{ m *Metrics }
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range gauges {
-		out <- g.desc()
+		out <- g.desc
 	}
 	for _, d := range ofUpstreams {
-		out <- d.desc()
+		out <- d.desc
 	}
 }
 
@@ -66,7 +66,7 @@ func (w *watch) Collect(out chan<- prometheus.Metric) {
 	}
 	s, err := read(*f)
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(inFlight.desc(), err)
+		out <- prometheus.NewInvalidMetric(inFlight.desc, err)
 		return
 	}
 	for _, g := range gauges {
@@ -127,7 +127,7 @@ func (d *definition) tell(out chan<- prometheus.Metric, v float64, labels ...str
 	if d.kind == "counter" {
 		kind = prometheus.CounterValue
 	}
-	out <- prometheus.MustNewConstMetric(d.desc(), kind, v, labels...)
+	out <- prometheus.MustNewConstMetric(d.desc, kind, v, labels...)
 }
 
 // traceWatch reads how a Tracer does.
@@ -135,8 +135,8 @@ type traceWatch struct{ m *Metrics }
 
 // Describe implements prometheus.Collector.
 func (w *traceWatch) Describe(out chan<- *prometheus.Desc) {
-	out <- spans.desc()
-	out <- spansQueued.desc()
+	out <- spans.desc
+	out <- spansQueued.desc
 }
 
 // Collect implements prometheus.Collector.
