@@ -45,11 +45,20 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
+// inToken68 is the characters of a b64token but =. A table, for this runs over
+// every byte of every token.
+var inToken68 = func() (in [256]bool) {
+	for c := range 256 {
+		in[c] = isAlphanumeric(byte(c)) || strings.IndexByte("-._~+/", byte(c)) >= 0
+	}
+	return in
+}()
+
 // isToken68 tells whether s is a b64token: some characters, then any number of =.
 func isToken68(s string) bool {
 	s = strings.TrimRight(s, "=")
 	for i := range len(s) {
-		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '.' && c != '_' && c != '~' && c != '+' && c != '/' {
+		if !inToken68[s[i]] {
 			return false
 		}
 	}

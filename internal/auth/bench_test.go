@@ -43,7 +43,6 @@ func BenchmarkIdentify(b *testing.B) {
 	for alg, key := range map[string]crypto.Signer{"RS256": rsaKey(), "ES256": ecKey()} {
 		kid := map[string]string{"RS256": "r1", "ES256": "e1"}[alg]
 		b.Run(alg+"/uncached", func(b *testing.B) {
-			tick = 0
 			bench(b, a, []http.Header{with("Bearer " + sign(key, header(alg, kid), idp.claims("exp", int64(lastDate))))})
 		})
 	}

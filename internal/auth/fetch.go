@@ -39,6 +39,9 @@ func ownClient() *http.Client {
 func homebound(c *http.Client) *http.Client {
 	own := *c
 	own.Jar = nil
+	if own.Transport == nil {
+		own.Transport = ownClient().Transport // the default one reads proxy variables
+	}
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errors.New("too many redirects")

@@ -144,7 +144,7 @@ func TestKeysThatCannotVerifyArePassedOver(t *testing.T) {
 
 func TestAPrivateKeyThatIsPublishedIsOnlyVerifiedWith(t *testing.T) {
 	raw := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"e1","crv":"P-256","x":%q,"y":%q,"d":%q}]}`,
-		b64(ecKey().X.FillBytes(make([]byte, 32))), b64(ecKey().Y.FillBytes(make([]byte, 32))), b64(ecKey().D.FillBytes(make([]byte, 32))))
+		b64(ecKey().X.FillBytes(make([]byte, 32))), b64(ecKey().Y.FillBytes(make([]byte, 32))), b64(must(ecKey().Bytes())))
 	set, _, err := parseKeys([]byte(raw))
 	if err != nil || len(set.find("e1", "ES256")) != 1 {
 		t.Fatalf("%v", err)

@@ -342,3 +342,17 @@ func TestATokenOfOneIssuerDoesNotPassWithAKeyOfAnother(t *testing.T) {
 		t.Errorf("%q", r.Description)
 	}
 }
+
+func TestTwoEntriesOfAnIssuerDoNotDoubleTheWorkOfAForgery(t *testing.T) {
+	idp := newProvider(t, ec1())
+	one, two := idp.entry(), idp.entry()
+	two.Audience = "second"
+	a := start(t, Options{Issuers: []Issuer{one, two}})
+	p, err := identify(a, sign(ecOther(), header("ES256", "e1"), idp.claims("aud", []string{"penstock", "second"})))
+	if r := refusalOf(t, p, err); r != refusedSignature {
+		t.Errorf("%v", r)
+	}
+	if l, _ := a.failures.sources.GetIfPresent("192.0.2.1"); l == nil || l.Tokens() < failuresBurst-1.5 {
+		t.Error("it was checked twice")
+	}
+}

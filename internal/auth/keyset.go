@@ -175,8 +175,10 @@ func (s *keySet) read(ctx context.Context) error {
 	s.mu.Unlock()
 
 	set, err := s.fetch(ctx)
-	s.failing.Store(err != nil)
-	if err == nil {
+	if failed := s.failing.Swap(err != nil); err == nil {
+		if failed {
+			s.log.Info("the keys of an issuer can be read again", "issuer", s.issuer)
+		}
 		s.adopt(set)
 	}
 	s.mu.Lock()
@@ -217,7 +219,11 @@ func (s *keySet) fetch(ctx context.Context) (*keys, error) {
 // adopt puts a reading into use. Keys that it no longer holds end what was
 // verified with them.
 func (s *keySet) adopt(set *keys) {
-	gone := set.succeed(s.now.Load())
+	was := s.now.Load()
+	gone := set.succeed(was)
+	if was == nil || len(gone) > 0 || len(set.all) != len(was.all) {
+		s.log.Info("the keys of an issuer are others now", "issuer", s.issuer, "keys", len(set.all), "withdrawn", len(gone))
+	}
 	s.now.Store(set)
 	s.changes.Add(1)
 	for _, k := range gone {

@@ -14,15 +14,15 @@ func TestOptionsThatWouldLetTooManyInAreRefusedWithWhatToWrite(t *testing.T) {
 	}
 	key := APIKey{Name: "ci", Hash: hashOf("k"), Subject: "bot"}
 	for want, o := range map[string]Options{
-		`"HS256" signs with a shared secret, which is not supported; use one of ES256`:       change(func(i *Issuer) { i.Algorithms = []string{"RS256", "HS256"} }),
-		`"hs512" signs with a shared secret`:                                                 change(func(i *Issuer) { i.Algorithms = []string{"hs512"} }),
-		`"none" would accept tokens that nobody signed`:                                      change(func(i *Issuer) { i.Algorithms = []string{"none"} }),
-		`"RS257" is not known; use one of ES256, ES384, ES512, EdDSA, PS256`:                 change(func(i *Issuer) { i.Algorithms = []string{"RS257"} }),
-		`"rs256" is not known`:                                                               change(func(i *Issuer) { i.Algorithms = []string{"rs256"} }),
-		"algorithms are missing; name those it signs with, such as RS256":                    change(func(i *Issuer) { i.Algorithms = nil }),
-		"the audience is missing":                                                            change(func(i *Issuer) { i.Audience = "" }),
-		`issuer "": not a name`:                                                              change(func(i *Issuer) { i.Issuer = "" }),
-		`issuer "penstock:local": not a name`:                                                change(func(i *Issuer) { i.Issuer, i.JWKSURL = "penstock:local", "https://x/" }),
+		`"HS256" signs with a shared secret, which is not supported; use one of ES256`: change(func(i *Issuer) { i.Algorithms = []string{"RS256", "HS256"} }),
+		`"hs512" signs with a shared secret`:                                           change(func(i *Issuer) { i.Algorithms = []string{"hs512"} }),
+		`"none" would accept tokens that nobody signed`:                                change(func(i *Issuer) { i.Algorithms = []string{"none"} }),
+		`"RS257" is not known; use one of ES256, ES384, ES512, EdDSA, PS256`:           change(func(i *Issuer) { i.Algorithms = []string{"RS257"} }),
+		`"rs256" is not known`: change(func(i *Issuer) { i.Algorithms = []string{"rs256"} }),
+		"algorithms are missing; name those it signs with, such as RS256": change(func(i *Issuer) { i.Algorithms = nil }),
+		"the audience is missing":             change(func(i *Issuer) { i.Audience = "" }),
+		`issuer "": not a name`:               change(func(i *Issuer) { i.Issuer = "" }),
+		`issuer "penstock:local": not a name`: change(func(i *Issuer) { i.Issuer, i.JWKSURL = "penstock:local", "https://x/" }),
 		`"http://id.example.com" is not https, which only loopback addresses may do without`: change(func(i *Issuer) { i.Issuer = "http://id.example.com" }),
 		`jwks_url: "http://x/" is not https`:                                                 change(func(i *Issuer) { i.JWKSURL = "http://x/" }),
 		`jwks_url: "file:///etc/keys" is not an absolute URL`:                                change(func(i *Issuer) { i.JWKSURL = "file:///etc/keys" }),
@@ -42,7 +42,8 @@ func TestOptionsThatWouldLetTooManyInAreRefusedWithWhatToWrite(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{
-		{}, {Issuers: []Issuer{ok, ok}, APIKeys: []APIKey{key}},
+		{},
+		{Issuers: []Issuer{ok, ok}, APIKeys: []APIKey{key}},
 		change(func(i *Issuer) { i.Issuer = "http://127.0.0.1:8080" }),
 		change(func(i *Issuer) { i.Issuer = "http://[::1]:8080/realm" }),
 		change(func(i *Issuer) { i.Issuer, i.JWKSURL = "accounts", "http://localhost/jwks" }),

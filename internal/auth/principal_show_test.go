@@ -43,7 +43,8 @@ func TestAPrincipalNeverShowsItsBearer(t *testing.T) {
 }
 
 func TestLocalAndAnonymousAreAlwaysTheSame(t *testing.T) {
-	if Local() != Local() || Anonymous() != Anonymous() {
+	l, a := Local(), Anonymous()
+	if l != Local() || a != Anonymous() {
 		t.Error("they are made anew")
 	}
 	if Local().Key != Key(IssuerLocal, "", "local") || Anonymous().Key != Key(IssuerAnonymous, "", "anonymous") {

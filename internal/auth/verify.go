@@ -19,7 +19,11 @@ func (a *Authenticator) verify(raw string, d digest, source string, now time.Tim
 		return nil, refusedIssuer
 	}
 	readings := a.remembered.readings.Load()
+	var failed *keySet
 	for i, is := range entries {
+		if is.keys == failed {
+			continue // the same keys would be tried again
+		}
 		p, r := a.vouch(is, t, d, source, now)
 		if r == nil {
 			a.remembered.keep(d, p, now)
@@ -32,6 +36,9 @@ func (a *Authenticator) verify(raw string, d digest, source string, now time.Tim
 		if r == refusedLimited {
 			break
 		}
+		if r == refusedSignature {
+			failed = is.keys
+		}
 	}
 	if refusal == refusedSignature {
 		a.remembered.refuse(d, now, readings)
@@ -42,7 +49,7 @@ func (a *Authenticator) verify(raw string, d digest, source string, now time.Tim
 // rank orders the refusals of one token by how far it came.
 func rank(r *Refusal) int {
 	return slices.Index([]*Refusal{
-		refusedAlgorithm, refusedAudience, refusedTenant, refusedClaims,
+		refusedAlgorithm, refusedExpired, refusedEarly, refusedFuture, refusedAudience, refusedTenant, refusedClaims,
 		refusedNameless, refusedUnknown, refusedUnavailable, refusedSignature, refusedLimited,
 	}, r)
 }
