@@ -62,7 +62,7 @@ func New(o Options) (*Authenticator, error) {
 	for _, is := range o.Issuers {
 		at := [2]string{is.Issuer, is.JWKSURL}
 		if shared[at] == nil {
-			shared[at] = newKeySet(is.Issuer, is.JWKSURL, client, o.Log, &a.remembered.readings)
+			shared[at] = newKeySet(is.Issuer, is.JWKSURL, client, o.Log)
 			a.sets = append(a.sets, shared[at])
 		}
 		if is.ScopeClaim == "" {

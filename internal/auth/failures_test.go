@@ -118,8 +118,11 @@ func TestSourcesThatFailedTooOftenTakeTurns(t *testing.T) {
 func TestAFullQueueIsRefusedWithAPauseAndNotAs401(t *testing.T) {
 	idp := newProvider(t, ec1())
 	a := start(t, Options{Issuers: []Issuer{idp.entry()}})
-	for i := range failuresBurst + 5 {
-		_, _ = identify(a, forged(idp, i))
+	if _, err := identify(a, good(idp, "jti", "t2")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * failuresBurst {
+		a.failures.leave("192.0.2.1", false, true)
 	}
 	a.failures.turn <- struct{}{} // somebody takes long
 	p, err := identify(a, good(idp))

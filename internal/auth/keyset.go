@@ -32,7 +32,6 @@ type keySet struct {
 	address string // "": discovered
 	client  *http.Client
 	log     *slog.Logger
-	changes *atomic.Uint64 // counts readings of all sets
 
 	now     atomic.Pointer[keys] // nil: never read
 	first   chan struct{}        // closed when keys are there
@@ -49,38 +48,34 @@ type keySet struct {
 	found string // by discovery; run's own
 }
 
-func newKeySet(issuer, address string, client *http.Client, log *slog.Logger, changes *atomic.Uint64) *keySet {
+func newKeySet(issuer, address string, client *http.Client, log *slog.Logger) *keySet {
 	return &keySet{
-		issuer: issuer, address: address, client: client, log: log, changes: changes,
+		issuer: issuer, address: address, client: client, log: log,
 		first: make(chan struct{}), ended: make(chan struct{}), poke: make(chan struct{}, 1),
 	}
 }
 
-// lookup returns the keys that fit a token. It waits where that may help: for the
+// lookup returns the keys that fit a token, and of which reading they are. It waits where that may help: for the
 // first reading, and for one on behalf of an unknown key id. Of these there is one
 // in a while; between them unknown ids are refused at once, so that a flood of
 // them neither reaches the issuer nor piles up here.
-func (s *keySet) lookup(id, alg string) ([]*signingKey, *Refusal) {
+func (s *keySet) lookup(id, alg string) (fit []*signingKey, under *keys, refused *Refusal) {
 	if s.now.Load() == nil && !s.park(s.first) {
-		return nil, refusedUnavailable
+		return nil, nil, refusedUnavailable
 	}
-	if fit := s.now.Load().find(id, alg); len(fit) > 0 {
-		return s.sole(id, fit)
+	under = s.now.Load()
+	if fit = under.find(id, alg); len(fit) == 0 {
+		refused = s.reread()
+		under = s.now.Load()
+		if fit = under.find(id, alg); len(fit) == 0 {
+			return nil, under, refused
+		}
 	}
-	refused := s.reread()
-	if fit := s.now.Load().find(id, alg); len(fit) > 0 {
-		return s.sole(id, fit)
-	}
-	return nil, refused
-}
-
-// sole refuses a token without key id where several keys come into question: to
-// try them all would make it dear to refuse.
-func (s *keySet) sole(id string, fit []*signingKey) ([]*signingKey, *Refusal) {
 	if id == "" && len(fit) > 1 {
-		return nil, refusedNameless
+		// To try them all would make it dear to refuse.
+		return nil, under, refusedNameless
 	}
-	return fit, nil
+	return fit, under, nil
 }
 
 // reread has the set read again if it is time for that, waits for it, and returns
@@ -225,7 +220,6 @@ func (s *keySet) adopt(set *keys) {
 		s.log.Info("the keys of an issuer are others now", "issuer", s.issuer, "keys", len(set.all), "withdrawn", len(gone))
 	}
 	s.now.Store(set)
-	s.changes.Add(1)
 	for _, k := range gone {
 		k.withdrawn.Store(true)
 	}

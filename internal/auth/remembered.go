@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -27,8 +26,9 @@ type verified struct {
 // refused is a token whose signature was found bad. Nothing else is remembered
 // so: the other checks are cheap, and what they say changes with time.
 type refused struct {
-	until    time.Time
-	readings uint64 // of key sets, when it was verified: a later one may have its key
+	until time.Time
+	set   *keySet
+	under *keys // what set was then: its next reading may have the key
 }
 
 // remembered keeps good and bad tokens apart, so that a flood of bad ones does
@@ -36,8 +36,6 @@ type refused struct {
 type remembered struct {
 	good *otter.Cache[digest, *verified]
 	bad  *otter.Cache[digest, *refused]
-
-	readings atomic.Uint64 // of key sets
 }
 
 func newRemembered() *remembered {
@@ -70,9 +68,9 @@ func (r *remembered) keep(d digest, p *Principal, now time.Time) {
 
 func (r *remembered) refused(d digest, now time.Time) bool {
 	e, ok := r.bad.GetIfPresent(d)
-	return ok && now.Before(e.until) && e.readings == r.readings.Load()
+	return ok && now.Before(e.until) && e.set.now.Load() == e.under
 }
 
-func (r *remembered) refuse(d digest, now time.Time, readings uint64) {
-	r.bad.Set(d, &refused{until: now.Add(refusedFor), readings: readings})
+func (r *remembered) refuse(d digest, now time.Time, set *keySet, under *keys) {
+	r.bad.Set(d, &refused{until: now.Add(refusedFor), set: set, under: under})
 }

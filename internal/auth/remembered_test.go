@@ -86,7 +86,7 @@ func TestAFloodOfForgeriesPushesOutNoGoodToken(t *testing.T) {
 	p := &Principal{Expires: now.Add(time.Hour), signed: new(signingKey)}
 	r.keep(good, p, now)
 	for i := range 3 * maxRefused {
-		r.refuse(hashOf(fmt.Sprint(i)), now, 0)
+		r.refuse(hashOf(fmt.Sprint(i)), now, new(keySet), nil)
 	}
 	r.bad.CleanUp()
 	if n := r.bad.EstimatedSize(); n > maxRefused {

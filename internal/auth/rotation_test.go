@@ -3,6 +3,7 @@ package auth
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,15 +59,18 @@ func TestAFloodOfUnknownKeyIDsReachesTheIssuerOnceAndHarmsNobody(t *testing.T) {
 	o := &told{}
 	a := start(t, Options{Issuers: []Issuer{idp.entry()}, Outcome: o.tell})
 	steady := good(idp)
+	body := strings.Split(steady, ".")[1:]
+	begun := time.Now()
 	var all sync.WaitGroup
 	for w := range 10 {
 		all.Go(func() {
 			for i := range 1000 {
-				forged := sign(edwardKey(), header("ES256", fmt.Sprintf("k%d-%d", w, i)), idp.claims())
+				head := fmt.Sprintf(`{"alg":"ES256","kid":"k%d-%d"}`, w, i)
+				forged := b64([]byte(head)) + "." + strings.Join(body, ".")
 				if p, err := identify(a, forged); err == nil {
 					t.Errorf("let in: %v", p)
 				}
-				if i%10 != 0 {
+				if i%20 != 0 {
 					continue
 				}
 				// From the same address: remembered ones, and ones never seen before.
@@ -79,7 +83,8 @@ func TestAFloodOfUnknownKeyIDsReachesTheIssuerOnceAndHarmsNobody(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := idp.fetches.Load(); n > 2 {
+	// A machine that takes more than half a minute for this may ask again.
+	if n := idp.fetches.Load(); n > 2+int64(time.Since(begun)/seldom) {
 		t.Errorf("the issuer was asked %d times for its keys", n)
 	}
 	if n := o.count("unknown_key"); n != 10_000 {
@@ -290,14 +295,14 @@ func TestARequestWaitsForTheFirstKeysButNotForLong(t *testing.T) {
 
 func TestOnlySoManyRequestsWaitForAKeySet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newKeySet("i", "https://id.test", nil, nil, new(atomic.Uint64))
+		s := newKeySet("i", "https://id.test", nil, nil)
 		var all sync.WaitGroup
 		for range maxParked {
 			all.Go(func() { s.park(s.first) })
 		}
 		synctest.Wait()
 		begun := time.Now()
-		if _, r := s.lookup("k", "ES256"); r != refusedUnavailable || time.Since(begun) > 0 {
+		if _, _, r := s.lookup("k", "ES256"); r != refusedUnavailable || time.Since(begun) > 0 {
 			t.Errorf("one more waits %v: %v", time.Since(begun), r)
 		}
 		all.Wait()

@@ -18,7 +18,6 @@ func (a *Authenticator) verify(raw string, d digest, source string, now time.Tim
 	if entries == nil {
 		return nil, refusedIssuer
 	}
-	readings := a.remembered.readings.Load()
 	var failed *keySet
 	for i, is := range entries {
 		if is.keys == failed {
@@ -39,9 +38,6 @@ func (a *Authenticator) verify(raw string, d digest, source string, now time.Tim
 		if r == refusedSignature {
 			failed = is.keys
 		}
-	}
-	if refusal == refusedSignature {
-		a.remembered.refuse(d, now, readings)
 	}
 	return nil, refusal
 }
@@ -69,14 +65,17 @@ func (a *Authenticator) vouch(is *issuer, t *webToken, d digest, source string, 
 	if refusal != nil {
 		return nil, refusal
 	}
-	fit, refusal := is.keys.lookup(t.keyID, t.algorithm)
+	fit, under, refusal := is.keys.lookup(t.keyID, t.algorithm)
 	if refusal != nil {
 		return nil, refusal
 	}
 	p.signed, refusal = a.signer(t, fit, source)
 	if refusal == refusedSignature && t.keyID == "" {
 		// Without key ids, a new key of the issuer looks like a forgery.
-		p.signed, refusal = a.successor(is.keys, t, fit, source)
+		p.signed, under, refusal = a.successor(is.keys, t, fit, source)
+	}
+	if refusal == refusedSignature {
+		a.remembered.refuse(d, now, is.keys, under)
 	}
 	if refusal != nil {
 		return nil, refusal
@@ -100,11 +99,13 @@ func (a *Authenticator) signer(t *webToken, fit []*signingKey, source string) (*
 
 // successor has the set of an issuer without key ids read again, if it is time for
 // that, and tries the key that took the place of the one that did not fit.
-func (a *Authenticator) successor(s *keySet, t *webToken, tried []*signingKey, source string) (*signingKey, *Refusal) {
+func (a *Authenticator) successor(s *keySet, t *webToken, tried []*signingKey, source string) (by *signingKey, under *keys, refusal *Refusal) {
 	_ = s.reread()
-	fit := s.now.Load().find("", t.algorithm)
+	under = s.now.Load()
+	fit := under.find("", t.algorithm)
 	if len(fit) != 1 || fit[0] == tried[0] {
-		return nil, refusedSignature
+		return nil, under, refusedSignature
 	}
-	return a.signer(t, fit, source)
+	by, refusal = a.signer(t, fit, source)
+	return by, under, refusal
 }
