@@ -48,8 +48,8 @@ type Log struct {
 	wake   chan struct{}        // the first line was queued
 	full   chan struct{}        // a whole batch is queued
 
-	started, ended, failing              atomic.Bool
-	written, lost, failures, rotationsOf atomic.Uint64
+	started, ended, failing            atomic.Bool
+	written, lost, failures, rotations atomic.Uint64
 }
 
 // New returns a Log that keeps what is recorded until Run writes it. It touches
@@ -140,7 +140,7 @@ func (l *Log) Stats() Stats {
 		return Stats{}
 	}
 	return Stats{
-		Written: l.written.Load(), Lost: l.lost.Load(), Failures: l.failures.Load(), Rotations: l.rotationsOf.Load(),
+		Written: l.written.Load(), Lost: l.lost.Load(), Failures: l.failures.Load(), Rotations: l.rotations.Load(),
 		Queued: l.queued.Load(), Failing: l.failing.Load(),
 	}
 }

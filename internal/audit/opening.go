@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var errTaken = errors.New("the file was removed or replaced while it was written")
+var errTaken = errors.New("the file was removed, replaced or changed by somebody else")
 
 // begins starts a run.
 func (c *chain) begins() { c.run, c.seq = rand.Text(), 0 }
@@ -22,7 +22,7 @@ func (w *writer) ready() error {
 	if w.f != nil {
 		if err := w.settle(); err != nil {
 			w.close()
-			w.complain("audit: another file is begun", err)
+			w.complain("audit: the file is opened anew", err)
 		}
 	}
 	if w.f == nil {
@@ -60,8 +60,9 @@ func (l *Log) Probe() error {
 	return nil
 }
 
-// settle fails when the path does not name the open file any more, or the file
-// has a part of a line that cannot be cut off.
+// settle fails when the path does not name the open file any more, when
+// somebody else has written to it or cut it, or when it has a part of a line
+// that cannot be cut off.
 func (w *writer) settle() error {
 	at, err := w.l.disk.stat(w.l.o.File)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,10 +75,14 @@ func (w *writer) settle() error {
 	if err != nil || !os.SameFile(at, info) {
 		return errTaken
 	}
-	if !w.doubt {
+	if !w.regular || info.Size() == w.size {
+		w.doubt = false
 		return nil
 	}
-	if info.Size() != w.size {
+	if !w.doubt {
+		return errTaken
+	}
+	if info.Size() > w.size {
 		if err := w.f.Truncate(w.size); err != nil {
 			return fmt.Errorf("a part of a line cannot be cut off: %w", err)
 		}
@@ -110,15 +115,16 @@ func (w *writer) reopen() error {
 		f.Close()
 		return err
 	}
-	previous := t.hash
-	if t.size == 0 && regular {
-		if previous = string(w.chain.previous()); w.chain.run == "" {
-			previous = w.beforeFile()
-		}
-	}
-	if w.chain.run == "" || previous != string(w.chain.previous()) {
+	switch {
+	case w.chain.run != "" && !(w.doubt && t.size > w.size && t.hash != string(w.chain.previous())):
+		// The run goes on, and says what it follows. If that is not there any more,
+		// somebody took it, and a verification is to find it missing.
+	case t.size == 0 && regular:
 		w.chain.begins()
-		w.chain.follow(previous)
+		w.chain.follow(w.beforeFile())
+	default: // the first time, or a write that failed has written whole lines all the same
+		w.chain.begins()
+		w.chain.follow(t.hash)
 	}
 	w.f, w.out, w.regular, w.opened = f, f, regular, true
 	w.size, w.doubt = t.size, false
@@ -164,7 +170,7 @@ func (w *writer) rotate() error {
 		w.rotateAfter = time.Now().Add(time.Minute)
 		w.complain("audit: the file cannot be rotated and grows on", err)
 	} else {
-		w.l.rotationsOf.Add(1)
+		w.l.rotations.Add(1)
 	}
 	return w.reopen()
 }

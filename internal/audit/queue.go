@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	lineRoom   = 1 << 10 // what a new line has room for
+	lineRoom   = 768     // what a new line has room for
 	linePooled = 8 << 10 // larger ones are not kept for the next event
 	lineExtra  = 64      // memory of a line beside its bytes
 )

@@ -21,6 +21,7 @@ type shaky struct {
 	cutting  error
 	syncing  error
 	renaming error
+	lying    bool          // a write is done and fails
 	blocked  chan struct{} // a write waits until it is closed; nil: it does not
 	writes   int
 	syncs    int
@@ -73,6 +74,10 @@ func (f *shakyFile) Write(b []byte) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	f.d.writes++
+	if f.d.lying {
+		_, _ = f.file.Write(b)
+		return 0, errIO
+	}
 	if f.d.room < 0 || int64(len(b)) <= f.d.room {
 		n, err := f.file.Write(b)
 		if f.d.room >= 0 {

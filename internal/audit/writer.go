@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -135,8 +136,8 @@ func (w *writer) flush(deadline time.Time) error {
 		}
 		w.syncFailed = false
 	}
-	if !w.syncFailed {
-		w.l.failing.Store(false)
+	if !w.syncFailed && w.l.failing.Swap(false) {
+		w.l.seldom.Say(w.l.o.Log, slog.LevelInfo, "audit: the record is written again", "file", w.l.o.File, "lost", w.l.lost.Load())
 	}
 	return nil
 }

@@ -367,6 +367,57 @@ func TestARemovedFileIsBegunAnew(t *testing.T) {
 	})
 }
 
+// Some rotate by copying the file and cutting it.
+func TestAFileThatIsCutByOthersSaysWhatItFollows(t *testing.T) {
+	for _, keep := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			file := here(t)
+			l := New(Options{File: file})
+			stop := running(t, l)
+			for i := range 5 {
+				l.Record(event(i))
+			}
+			time.Sleep(2 * time.Second)
+			before := text(t, file)
+			if err := os.Truncate(file, int64(len(strings.Join(split(before)[:keep], "")))); err != nil {
+				t.Fatal(err)
+			}
+			l.Record(event(5))
+			time.Sleep(2 * time.Second)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if after := verify(t, text(t, file), "", ""); keep > 0 {
+				wantProblem(t, after, keep+1, "does not follow the line before")
+			} else {
+				wantOK(t, after)
+				wantOK(t, verify(t, before+text(t, file), "", ""))
+			}
+		})
+	}
+}
+
+// A write can fail and have been done all the same.
+func TestLinesOfAFailedWriteThatAreThereAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := here(t)
+		d := newShaky()
+		l := New(Options{File: file})
+		l.disk = d
+		stop := running(t, l)
+		time.Sleep(time.Second)
+		d.set(func(d *shaky) { d.lying, d.cutting = true, errIO })
+		l.Record(event(1))
+		time.Sleep(time.Second)
+		d.set(func(d *shaky) { d.lying, d.cutting = false, nil })
+		time.Sleep(time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantOK(t, verify(t, text(t, file), "", ""))
+	})
+}
+
 func TestAFolderThatComesBackIsWrittenToAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "d")
