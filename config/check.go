@@ -29,6 +29,7 @@ func (d *decoder) check(doc *Document) {
 		d.checkUpstream(doc, doc.Upstreams[key])
 	}
 	d.checkServers(doc)
+	d.checkGovernance(doc)
 }
 
 // maxSocketPath is what every supported system can bind (macOS has the least room).
@@ -36,14 +37,19 @@ const maxSocketPath = 103
 
 func (d *decoder) checkListen(doc *Document) {
 	if !d.bad("listen") && !d.bad("allow_anonymous") {
-		if err := CheckListen(doc.Listen, doc.AllowAnonymous.On()); err != nil {
+		if err := CheckListen(doc.Listen, doc.Open()); err != nil {
 			var p Problem
 			if !errors.As(err, &p) {
 				p.Message = err.Error()
 			}
 			d.problemFor("listen", "", p.Message+d.shown("listen"), p.Hint)
-		} else if !loopback(doc.Listen) {
+		} else if doc.AllowAnonymous.On() && doc.Auth != nil {
+			d.warnFor("allow_anonymous", "", "callers without a credential are served as anonymous", "")
+		} else if doc.AllowAnonymous.On() && !loopback(doc.Listen) {
 			d.warnFor("allow_anonymous", "", "everybody who can reach "+doc.Listen+" may call every upstream", "")
+		}
+		if doc.Auth != nil && doc.TLS == nil && !loopback(doc.Listen) && !strings.HasPrefix(doc.PublicURL, "https:") {
+			d.warnFor("listen", "", "tokens and keys of callers travel over http in clear text", "set tls, or public_url where a proxy ends TLS")
 		}
 	}
 	if doc.Observe.Listen == "" || d.bad("observe.listen") {
@@ -59,17 +65,21 @@ func (d *decoder) checkListen(doc *Document) {
 	}
 }
 
+// Open tells whether the main listener may be reached by other machines: there is
+// auth, or anonymous callers are allowed.
+func (d *Document) Open() bool { return d.Auth != nil || d.AllowAnonymous.On() }
+
 // CheckListen tells whether the main listener may use this address: HOST:PORT, and
-// loopback unless anonymous callers are allowed. It is for addresses that do not
+// loopback unless it may be open (Document.Open). It is for addresses that do not
 // come from the document, such as the --listen flag. The error is a Problem.
-func CheckListen(address string, allowAnonymous bool) error {
+func CheckListen(address string, open bool) error {
 	if !validAddress(address) {
 		return Problem{Message: "must be HOST:PORT", Hint: "for example 127.0.0.1:8080"}
 	}
-	if !allowAnonymous && !loopback(address) {
+	if !open && !loopback(address) {
 		return Problem{
 			Message: "must be a loopback address",
-			Hint:    "set allow_anonymous: true to serve everybody who can reach it; auth is " + notAvailable,
+			Hint:    "set up auth, or allow_anonymous: true to serve everybody who can reach it",
 		}
 	}
 	return nil

@@ -27,6 +27,7 @@ func (d *decoder) checkUpstream(doc *Document, u *Upstream) {
 	d.checkFormerly(doc, path, u)
 	d.checkHeaders(path, u)
 	d.checkCredentials(path, u)
+	d.checkGrants(doc, path+".credentials", u)
 	d.checkUpstreamTLS(path, u)
 	if !u.Proxy.IsZero() && !d.bad(path+".proxy") && !validProxy(u.Proxy.Reveal()) {
 		d.problemFor(path+".proxy", "", "must be an http, https or socks5 URL of a host, without a path", "")
@@ -160,7 +161,8 @@ func (d *decoder) warnTransport(doc *Document, path string, u *Upstream) {
 	if err != nil || u.URL == "" || d.bad(path+".url") {
 		return
 	}
-	secrets := !u.Credentials.Bearer.IsZero() || u.Credentials.Header != nil
+	c := &u.Credentials
+	secrets := !c.Bearer.IsZero() || c.Header != nil || c.ClientCredentials != nil || c.Exchange != nil || c.Passthrough != nil
 	if address.Scheme == "http" && !loopbackHost(address.Hostname()) && secrets {
 		d.warnFor(path+".url", "", "credentials travel over http in clear text", "use https")
 	}

@@ -103,7 +103,7 @@ var badDocuments = map[string]badDocument{
 	"enum":   {"upstreams: {a: {url: 'http://h/', era: modrn}}", []string{`1:40: upstreams.a.era: must be one of auto, modern, legacy, not "modrn"`}, false},
 	"listen": {"listen: 8080x", []string{`1:9: listen: must be HOST:PORT, not "8080x"; for example 127.0.0.1:8080`}, true},
 	"reachable without auth": {"listen: :8080", []string{
-		`1:9: listen: must be a loopback address, not ":8080"; set allow_anonymous: true to serve everybody who can reach it; auth is not available in this version`,
+		`1:9: listen: must be a loopback address, not ":8080"; set up auth, or allow_anonymous: true to serve everybody who can reach it`,
 	}, true},
 	"observe on the same address": {"observe: {listen: 127.0.0.1:8080}", []string{
 		`1:19: observe.listen: is the address of the main listener; choose another port`,
@@ -215,10 +215,8 @@ var badDocuments = map[string]badDocument{
 	"separator": {"servers: {default: {separator: '/'}}", []string{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,
 	}, false},
-	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\n  a: {url: 'https://h/', credentials: {exchange: {}}}\nauth: {}\nobserve: {sample: 1}\n", []string{
+	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\ntasks: {}\n", []string{
 		`4:5: upstreams.jobs.durable: not available in this version`,
-		`5:40: upstreams.a.credentials.exchange: not available in this version`,
-		`6:1: auth: not available in this version`,
-		`7:11: observe.sample: not available in this version`,
+		`5:1: tasks: not available in this version`,
 	}, false},
 }

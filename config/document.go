@@ -19,7 +19,7 @@ import (
 // A Document is not changed by anything in this package once it has been returned,
 // except by AddUpstreams, so it may be read by any number of goroutines.
 type Document struct {
-	Listen         string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address of the main listener. Another address than loopback needs allow_anonymous in this version, because there is no auth yet."`
+	Listen         string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address of the main listener. Another address than loopback needs auth, or allow_anonymous: true."`
 	AllowAnonymous Toggle   `yaml:"allow_anonymous" default:"false" doc:"Serve callers without credentials on an address other machines can reach."`
 	TLS            *KeyPair `yaml:"tls" doc:"Serve HTTPS with this certificate; absent: plain HTTP."`
 	State          Store    `yaml:"state" default:"sqlite:penstock.db" doc:"Where state is kept: sqlite:PATH, postgres://..., or memory:."`
@@ -61,7 +61,7 @@ type Keys struct {
 
 // Observe is what the gateway tells about itself.
 type Observe struct {
-	Listen string  `yaml:"listen" doc:"Address for GET /health and /ready with details; absent: these details only on a loopback main listener."`
+	Listen string  `yaml:"listen" doc:"Address for GET /metrics, and /health and /ready with details; absent: these details only on a loopback main listener."`
 	OTLP   string  `yaml:"otlp" format:"http-url" doc:"OTLP endpoint for traces."`
 	Sample float64 `yaml:"sample" default:"0.01" min:"0" max:"1" doc:"Share of requests that are traced."`
 }

@@ -37,8 +37,13 @@ func (n *Names) names() *policy.Names {
 	return &policy.Names{Tools: texts(n.Tools), Prompts: texts(n.Prompts), Resources: texts(n.Resources)}
 }
 
+// texts keeps apart what is absent, which restricts nothing, and what is empty,
+// which policy refuses.
 func texts(globs []Glob) []string {
-	var out []string
+	if globs == nil {
+		return nil
+	}
+	out := make([]string, 0, len(globs))
 	for _, g := range globs {
 		out = append(out, string(g))
 	}

@@ -6,22 +6,9 @@ import "slices"
 // described by the structs and refused by name, never ignored. "*" stands for any
 // key of a map. A version that brings a feature takes its lines away.
 var unavailable = []string{
-	"public_url",
 	"upstreams.*.durable",
-	"upstreams.*.rate",
-	"upstreams.*.trust_annotations",
-	"upstreams.*.credentials.client_credentials",
-	"upstreams.*.credentials.exchange",
-	"upstreams.*.credentials.passthrough",
 	"tasks",
 	"durable",
-	"auth",
-	"policy",
-	"rate",
-	"hooks",
-	"audit",
-	"observe.otlp",
-	"observe.sample",
 }
 
 const notAvailable = "not available in this version"

@@ -19,7 +19,7 @@ type Upstream struct {
 	Timeout          Duration          `yaml:"timeout" doc:"How long a call to this upstream may go without progress. Default: limits.call_timeout."`
 	MaxConcurrent    int               `yaml:"max_concurrent" min:"1" doc:"Requests to this upstream that run at the same time. Default: no bound of its own."`
 	Breaker          Breaker           `yaml:"breaker" doc:"Stops calling an upstream whose transport fails; its own errors never count."`
-	Rate             Rate              `yaml:"rate" doc:"Requests to this upstream per time."`
+	Rate             Rate              `yaml:"rate" doc:"Calls to this upstream per time, such as 600/m; lists do not count."`
 	TrustAnnotations Toggle            `yaml:"trust_annotations" default:"false" doc:"Whether the annotations of its tools count in policy."`
 	Owner            string            `yaml:"owner" doc:"Who answers for this upstream; shown to operators."`
 

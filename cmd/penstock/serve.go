@@ -72,7 +72,7 @@ func (f *serveFlags) document() (*config.Document, error) {
 		return nil, err
 	}
 	if f.listen != "" {
-		if err := config.CheckListen(f.listen, bool(doc.AllowAnonymous)); err != nil {
+		if err := config.CheckListen(f.listen, doc.Open()); err != nil {
 			return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
 		}
 		doc.Listen = f.listen
