@@ -94,6 +94,12 @@ func (s *Server) Close() {
 	s.life.wg.Wait()
 }
 
+// Bytes is how many bytes of lists are held, rendered views aside.
+func (s *Server) Bytes() int64 {
+	_, bytes := s.sets.swap(nil, nil)
+	return bytes
+}
+
 // spawn runs f in a goroutine that Close waits for; false after Close.
 func (s *Server) spawn(f func()) bool {
 	s.life.Lock()

@@ -152,6 +152,16 @@ func (b *Board) Recheck(upstream string) {
 	}
 }
 
+// Listeners is the number of those who listen.
+func (b *Board) Listeners() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range b.groups {
+		n += len(g.listeners)
+	}
+	return n
+}
+
 // behindLocked reports whether an upstream is behind a virtual server.
 func (b *Board) behindLocked(server, upstream string) bool {
 	if b.rooms == nil {
