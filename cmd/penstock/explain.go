@@ -17,7 +17,10 @@ import (
 	"github.com/penstock-mcp/penstock/internal/gateway"
 )
 
-type explainFlags struct{ server, as, config, admin, pin string }
+type explainFlags struct {
+	server, as, issuer, tenant, config, admin, pin string
+	scopes                                         []string
+}
 
 func newExplainCommand() *cobra.Command {
 	var f explainFlags
@@ -29,8 +32,6 @@ func newExplainCommand() *cobra.Command {
 			switch {
 			case f.pin != "":
 				return &usageError{errors.New("--pin is not available in this version")}
-			case f.as != "":
-				return &usageError{errors.New("--as is not available in this version: there is no policy yet")}
 			case len(args) != 1:
 				return &usageError{fmt.Errorf("explain takes one NAME, %d were given", len(args))}
 			}
@@ -39,7 +40,10 @@ func newExplainCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.server, "server", "", "only this virtual `SERVER`")
-	fl.StringVar(&f.as, "as", "", "judge for this `SUBJECT` (not available in this version)")
+	fl.StringVar(&f.as, "as", "", "tell what the policy decides for this `SUBJECT`")
+	fl.StringVar(&f.issuer, "issuer", "", "with --as: `ISSUER` of the caller (default: that of an API key of the subject, or the first of auth.jwt)")
+	fl.StringVar(&f.tenant, "tenant", "", "with --as: `TENANT` of the caller")
+	fl.StringSliceVar(&f.scopes, "scope", nil, "with --as: `SCOPE` of the caller; may be repeated")
 	fl.StringVar(&f.config, "config", "", "configuration `FILE` of the running gateway, to find its admin socket")
 	fl.StringVar(&f.admin, "admin", "", "`ADDR` of the admin socket, unix:PATH")
 	fl.StringVar(&f.pin, "pin", "", "capability digest of an `UPSTREAM` (not available in this version)")
@@ -84,6 +88,17 @@ func (f *explainFlags) run(ctx context.Context, out io.Writer, name string) erro
 	if f.server != "" {
 		q.Set("server", f.server)
 	}
+	if f.as != "" {
+		q.Set("as", f.as)
+	}
+	for name, value := range map[string]string{"issuer": f.issuer, "tenant": f.tenant} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for _, s := range f.scopes {
+		q.Add("scope", s)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://penstock/explain?"+q.Encode(), nil)
 	if err != nil {
 		return err
@@ -110,6 +125,15 @@ func (f *explainFlags) run(ctx context.Context, out io.Writer, name string) erro
 	return nil
 }
 
+const noRule = ", for no rule allows it"
+
+func by(rule string) string {
+	if rule == "" {
+		return noRule
+	}
+	return " by rule " + rule
+}
+
 func printExplained(w io.Writer, e gateway.Explained) {
 	for _, t := range e.Targets {
 		if t.Upstream == "" {
@@ -126,6 +150,17 @@ func printExplained(w io.Writer, e gateway.Explained) {
 		}
 		if t.Hidden {
 			fmt.Fprintln(w, "  hidden:  by expose; clients are told that it does not exist")
+		}
+		switch t.Decision {
+		case "allow":
+			fmt.Fprintf(w, "  policy:  allowed%s\n", strings.TrimSuffix(by(t.Decided), noRule))
+		case "depends":
+			fmt.Fprintf(w, "  policy:  listed; a call depends on its arguments%s\n", by(t.Decided))
+		case "hidden":
+			fmt.Fprintf(w, "  policy:  hidden%s; the caller is told that it does not exist\n", by(t.Decided))
+		}
+		for _, s := range t.Steps {
+			fmt.Fprintf(w, "    %s (%s): %s\n", s.Rule, s.Effect, s.Outcome)
 		}
 		if t.Error != "" {
 			fmt.Fprintf(w, "  error:   %s\n", t.Error)

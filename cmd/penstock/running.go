@@ -57,6 +57,7 @@ func newRunning(ctx context.Context, doc *config.Document, log *slog.Logger) (*r
 		h := http.NewServeMux()
 		h.Handle("GET /ready", r.gw.Details())
 		h.Handle("GET /health", r.gw.Handler())
+		h.Handle("GET /metrics", r.gw.Metrics())
 		o := north.ListenOptions{HeaderBytes: 16 << 10, Connections: 100, Log: log}
 		if r.observe, err = north.Listen(ctx, doc.Observe.Listen, h, o); err != nil {
 			return nil, errors.Join(fmt.Errorf("observe: %w", err), r.shutdown())

@@ -207,7 +207,6 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "a", "b"}, 2, "NAME"},
 		{[]string{"explain", "a"}, 2, "--admin"},
 		{[]string{"explain", "a", "--admin", "tcp:1"}, 2, "unix:"},
-		{[]string{"explain", "a", "--as", "me"}, 2, "not available"},
 		{[]string{"call"}, 2, ""},
 		{[]string{"serve", "--config", filepath.Join(dir, "none.yaml")}, 1, "none.yaml"},
 		{[]string{"serve", "--config", bad}, 1, "bad.yaml:1:1: nonsense"},

@@ -44,6 +44,9 @@ func newStdioCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
+			if doc.Audit != nil && doc.Audit.Stdout.On() {
+				return errors.New("audit.stdout: standard output belongs to the client here; give audit a file")
+			}
 			if doc.State, err = stdioState(&f, doc); err != nil {
 				return err
 			}

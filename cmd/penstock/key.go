@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-mcp/penstock/internal/auth"
+)
+
+// keyName is what a name of a key may be made of, so that it needs no quotes in a
+// document.
+var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func newKeyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make API keys",
+		Args:  asUsage(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var name string
+	fresh := &cobra.Command{
+		Use:   "new",
+		Short: "Print a random API key, once, and its hash for the document",
+		Long: "Print a random API key and the entry for auth.api_keys that accepts it. The key is printed once and\n" +
+			"kept nowhere: the document holds its hash alone. Callers send it as Authorization: Bearer KEY.",
+		Args: asUsage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !keyName.MatchString(name) {
+				return &usageError{fmt.Errorf("--name %q: a name has letters, digits, dots, underscores and dashes, at most 64", name)}
+			}
+			key, hash := auth.NewKey()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "key: %s\nhash: %s\n\nauth:\n  api_keys:\n    - {name: %s, hash: \"%s\", subject: %s}\n", key, hash, name, hash, name)
+			return err
+		},
+	}
+	fresh.Flags().StringVar(&name, "name", "key", "`NAME` of the key, which is its subject, too")
+	cmd.AddCommand(fresh)
+	return cmd
+}
