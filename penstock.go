@@ -23,6 +23,8 @@ import (
 
 	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/gateway"
+	"github.com/penstock-mcp/penstock/internal/hook"
+	"github.com/penstock-mcp/penstock/internal/observe"
 	"github.com/penstock-mcp/penstock/internal/south"
 )
 
@@ -31,6 +33,7 @@ import (
 type Gateway struct {
 	log     *slog.Logger
 	self    gateway.Version
+	metrics *observe.Metrics
 	current atomic.Pointer[gateway.Gateway]
 
 	mu       sync.Mutex // serializes Reload and Close; guards what follows
@@ -45,6 +48,7 @@ type options struct {
 	log   *slog.Logger
 	guard []string
 	store *Store // nil: in memory
+	hooks []hook.Hook
 }
 
 // Option changes how New builds a Gateway.
@@ -71,7 +75,8 @@ func New(doc *config.Document, opts ...Option) (*Gateway, error) {
 	for _, f := range opts {
 		f(&o)
 	}
-	self := gateway.Version{Name: "penstock", Version: Version(), Guard: o.guard}
+	metrics := observe.NewMetrics(Version())
+	self := gateway.Version{Name: "penstock", Version: Version(), Guard: o.guard, Hooks: o.hooks, Metrics: metrics}
 	var st gateway.Storage
 	if o.store != nil {
 		st = o.store.storage()
@@ -80,7 +85,8 @@ func New(doc *config.Document, opts ...Option) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{log: o.log, self: self}
+	g := &Gateway{log: o.log, self: self, metrics: metrics}
+	metrics.Watch(func() observe.Snapshot { return g.current.Load().Snapshot() })
 	g.retire, g.hurry = context.WithCancel(context.Background())
 	g.current.Store(first)
 	return g, nil
@@ -110,6 +116,10 @@ func (g *Gateway) Details() http.Handler {
 	})
 }
 
+// Metrics serves GET /metrics in the format of Prometheus, for operators: keep it
+// from clients.
+func (g *Gateway) Metrics() http.Handler { return g.metrics.Handler() }
+
 // Admin serves the operator's commands, such as explain. It must not be
 // reachable by anybody else.
 func (g *Gateway) Admin() http.Handler {
@@ -119,8 +129,12 @@ func (g *Gateway) Admin() http.Handler {
 }
 
 // Run connects the upstreams and keeps them known until ctx ends; then it
-// returns nil. It is called once.
+// returns nil. It is called once. What the document needs that is not there, such as
+// the file of revoked credentials, is an error at once.
 func (g *Gateway) Run(ctx context.Context) error {
+	if err := g.current.Load().Check(); err != nil {
+		return err
+	}
 	g.mu.Lock()
 	g.started = true
 	g.mu.Unlock()
@@ -173,6 +187,10 @@ func (g *Gateway) Reload(ctx context.Context, doc *config.Document) error {
 	}
 	before := g.current.Load()
 	after, err := gateway.New(doc, g.self, g.log, gateway.Storage{}, before)
+	if err == nil {
+		err = after.Check()
+	}
+	g.metrics.Reload(err == nil)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 
+	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/policy"
 )
 
 // Explained says where a name goes on one virtual server.
@@ -25,7 +29,17 @@ type Explanation struct {
 	Why      string   `json:"why"`
 	Names    []string `json:"names,omitempty"`
 	Hidden   bool     `json:"hidden,omitempty"`
+	Decision string   `json:"decision,omitempty"` // of the policy: allow, depends, hidden
+	Decided  string   `json:"decided,omitempty"`  // the rule that decided
+	Steps    []Step   `json:"steps,omitempty"`    // every rule, in order
 	Error    string   `json:"error,omitempty"`
+}
+
+// Step is what one rule of the policy says of a target.
+type Step struct {
+	Rule    string `json:"rule"`
+	Effect  string `json:"effect"`
+	Outcome string `json:"outcome"`
 }
 
 // CollisionOut is two targets that would be exposed under one identifier.
@@ -51,7 +65,7 @@ func (g *Gateway) Admin() http.Handler {
 		out := []Explained{}
 		for _, s := range g.doc.ServerNames() {
 			if only == "" || s == only {
-				out = append(out, g.explain(r, g.servers[s], q.Get("name")))
+				out = append(out, g.explain(r, g.servers[s], q.Get("name"), g.supposed(q)))
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -62,7 +76,56 @@ func (g *Gateway) Admin() http.Handler {
 	return mux
 }
 
-func (g *Gateway) explain(r *http.Request, v *server, name string) Explained {
+// supposed is the caller that an operator asks about: by subject, and issuer,
+// tenant, scopes and claims as far as they are given. A subject that an API key
+// stands for is that key's, with its tenant and scopes.
+func (g *Gateway) supposed(q url.Values) *policy.Caller {
+	subject := q.Get("as")
+	if subject == "" {
+		return nil
+	}
+	c := &policy.Caller{Subject: subject, Issuer: q.Get("issuer"), Tenant: q.Get("tenant"), Scopes: q["scope"]}
+	if g.doc.Auth == nil {
+		c.Issuer = cmp.Or(c.Issuer, auth.IssuerLocal)
+		return c
+	}
+	for _, k := range g.doc.Auth.APIKeys {
+		if c.Issuer == "" && k.Subject == subject && (c.Tenant == "" || c.Tenant == k.Tenant) {
+			c.Issuer, c.Tenant = auth.IssuerKey, k.Tenant
+			if len(c.Scopes) == 0 {
+				c.Scopes = k.Scopes
+			}
+		}
+	}
+	if c.Issuer == "" && len(g.doc.Auth.JWT) > 0 {
+		c.Issuer = g.doc.Auth.JWT[0].Issuer
+	}
+	return c
+}
+
+// judgement adds what the policy says of a target for a caller whose arguments are
+// not known.
+func (g *Gateway) judgement(r *http.Request, v *server, t *catalog.Target, as *policy.Caller, out *Explanation) {
+	if g.policy == nil {
+		out.Decision = "allow"
+		return
+	}
+	pt := v.judged(t)
+	d, steps := g.policy.For(as).Explain(r.Context(), &pt, nil, false)
+	switch out.Decided = d.Rule; {
+	case d.Allowed:
+		out.Decision = "allow"
+	case d.Visible:
+		out.Decision = "depends"
+	default:
+		out.Decision = "hidden"
+	}
+	for _, s := range steps {
+		out.Steps = append(out.Steps, Step{s.Rule, s.Effect, s.Outcome})
+	}
+}
+
+func (g *Gateway) explain(r *http.Request, v *server, name string, as *policy.Caller) Explained {
 	out := Explained{Server: v.name, Name: name}
 	for _, e := range v.catalog.Explain(r.Context(), catalog.Scope{Principal: g.principal.Key}, name) {
 		t := Explanation{
@@ -74,6 +137,9 @@ func (g *Gateway) explain(r *http.Request, v *server, name string) Explained {
 		}
 		if e.Err != nil {
 			t.Error = e.Err.Error()
+		}
+		if as != nil && e.Target.Upstream != "" {
+			g.judgement(r, v, &e.Target, as, &t)
 		}
 		out.Targets = append(out.Targets, t)
 	}

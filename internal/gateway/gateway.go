@@ -180,7 +180,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 	}
 	opts := north.Options{
 		Servers: paths, RequestBytes: int64(l.RequestBytes), InFlight: l.InFlightPerPrincipal,
-		AllowedHosts: doc.AllowedHosts, AllowedOrigins: doc.AllowedOrigins,
+		AllowedHosts: allowedHosts(doc), AllowedOrigins: doc.AllowedOrigins,
 		Idle: time.Duration(l.IdleSession), BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, Log: log,
 		InputTimeout: time.Duration(l.InputTimeout), KeepAlive: time.Duration(l.Keepalive), Parked: l.ParkedPerPrincipal,
 		Streams: l.StreamsPerPrincipal, ResumeEvents: l.ResumeEvents,

@@ -113,6 +113,17 @@ func (g *Gateway) identities(before *Gateway) error {
 	return nil
 }
 
+// Check reports what the document needs for who calls and is not there.
+func (g *Gateway) Check() error {
+	if g.auth == nil {
+		return nil
+	}
+	if err := g.auth.Open(); err != nil {
+		return fmt.Errorf("auth.revoked: %w", err)
+	}
+	return nil
+}
+
 // limits keeps what was counted where the rates are the same.
 func (g *Gateway) limits(before *Gateway) *limit.Limiter {
 	r := g.doc.Rate

@@ -272,6 +272,16 @@ func expose(f config.Filter) catalog.Expose {
 	return e
 }
 
+// allowedHosts are the names that requests may be addressed to: those the document
+// lists, and the one that clients are told.
+func allowedHosts(doc *config.Document) []string {
+	hosts := doc.AllowedHosts
+	if u, err := url.Parse(doc.PublicURL); err == nil && u.Host != "" {
+		hosts = append(slices.Clone(hosts), u.Host, u.Hostname())
+	}
+	return hosts
+}
+
 // loopback reports whether an address can be reached from this machine alone.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)

@@ -55,9 +55,11 @@ func TestEveryRequestIsRecordedOnceWhateverBecameOfIt(t *testing.T) {
 			want:  []Trail{{Detail: "tools/list", Outcome: Panicked, Code: -32603, RequestID: "req-1"}},
 		},
 		"not admitted": {
-			admit: func(*Exchange) error { return fault.New(fault.RateLimited, "slow down").WithRetryAfter(1500 * time.Millisecond) },
-			send:  func() got { return f.modern("tools/list", "", "") },
-			want:  []Trail{{Outcome: Refused, Code: -31005, RequestID: "req-1"}},
+			admit: func(*Exchange) error {
+				return fault.New(fault.RateLimited, "slow down").WithRetryAfter(1500 * time.Millisecond)
+			},
+			send: func() got { return f.modern("tools/list", "", "") },
+			want: []Trail{{Outcome: Refused, Code: -31005, RequestID: "req-1"}},
 		},
 		"nobody known": {
 			who: func(*http.Request) (*Principal, error) {
