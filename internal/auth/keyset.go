@@ -21,6 +21,8 @@ const (
 	seldom    = 30 * time.Second // between two readings for unknown key ids
 	patience  = 5 * time.Second  // of a request for a reading
 	maxParked = 4096             // requests that wait for one set
+
+	readTimeout = 2 * fetchTimeout // of a reading, with all places where it may be
 )
 
 // keySet is the keys of one issuer as they were last read. One goroutine, run,
@@ -184,6 +186,8 @@ func (s *keySet) read(ctx context.Context) error {
 }
 
 func (s *keySet) fetch(ctx context.Context) (*keys, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	address := s.address
 	if address == "" {
 		if s.found == "" {

@@ -90,7 +90,7 @@ func readBounded(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	raw, err := io.ReadAll(io.LimitReader(f, maxRevoked+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
