@@ -149,6 +149,10 @@ func (l *Log) Stats() Stats {
 // what is queued and a close record, for at most 5 s, and closes the file. It
 // may be called once.
 //
+// Each batch is one write; the file is synced at most once a second, so a loss of
+// power can take what was recorded within the last one, and a crash of the
+// process what was recorded since the last batch.
+//
 // A disk that fails does not end it: it keeps the queue, tries again after
 // 100 ms to 5 s, and goes on when there is room again. The error tells what
 // could not be written before the end. A write that the system does not return
