@@ -113,13 +113,15 @@ func (g *Gateway) identities(before *Gateway) error {
 	return nil
 }
 
-// Check reports what the document needs for who calls and is not there.
+// Check reports what the document needs and is not there, before it is served.
 func (g *Gateway) Check() error {
-	if g.auth == nil {
-		return nil
+	if g.auth != nil {
+		if err := g.auth.Open(); err != nil {
+			return fmt.Errorf("auth.revoked: %w", err)
+		}
 	}
-	if err := g.auth.Open(); err != nil {
-		return fmt.Errorf("auth.revoked: %w", err)
+	if err := g.audit.log.Probe(); err != nil {
+		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
 }

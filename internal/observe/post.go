@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
@@ -60,25 +58,11 @@ func newPost(to *url.URL, about *resource.Resource, log *slog.Logger) (*post, er
 		MaxConnsPerHost:     2,
 		IdleConnTimeout:     90 * time.Second,
 	}
-	opts := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(to.String()),
-		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport:     p.transport,
-			Timeout:       sendWithin,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: retryAfter, MaxInterval: 5 * retryAfter, MaxElapsedTime: retryWithin,
-		}),
-		// What follows would otherwise be taken from the environment.
-		otlptracehttp.WithHeaders(nil),
-		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
-		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
-		otlptracehttp.WithTimeout(sendWithin),
-		otlptracehttp.WithTLSClientConfig((*tls.Config)(nil)),
-		otlptracehttp.WithMaxResponseSize(maxReply),
-	}
-	x, err := otlptrace.New(context.Background(), otlptracehttp.NewClient(opts...))
+	x, err := otlptrace.New(context.Background(), newExporter(to, &http.Client{
+		Transport:     p.transport,
+		Timeout:       sendWithin,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -52,7 +51,7 @@ func receive(t testing.TB) *receiver {
 			t.Error(err)
 			return
 		}
-		var m collector.ExportTraceServiceRequest
+		var m otlp.TracesData // the wire form of an ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &m); err != nil {
 			t.Error(err)
 			return
