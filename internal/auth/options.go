@@ -125,8 +125,9 @@ func isScope(s string) bool {
 
 // principal is whom a key stands for.
 func (k *APIKey) principal() *Principal {
-	p := &Principal{kept: new(kept),
-		Key: Key(IssuerKey, k.Tenant, k.Subject), Issuer: IssuerKey, Tenant: k.Tenant, Subject: k.Subject,
+	p := &Principal{
+		kept: new(kept),
+		Key:  Key(IssuerKey, k.Tenant, k.Subject), Issuer: IssuerKey, Tenant: k.Tenant, Subject: k.Subject,
 		Name: k.Name, Scopes: tidy(k.Scopes), Credential: k.Name, TokenHash: k.Hash,
 	}
 	if !k.Expires.IsZero() {

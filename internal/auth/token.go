@@ -161,7 +161,8 @@ func (t *webToken) current(now time.Time) *Refusal {
 
 // principal is whom the token is about, read as its issuer's settings say.
 func (t *webToken) principal(is *issuer, digest [32]byte) (*Principal, *Refusal) {
-	p := &Principal{kept: new(kept),
+	p := &Principal{
+		kept:   new(kept),
 		Issuer: t.issuer, Subject: t.subject, Name: t.subject, Credential: t.id,
 		Claims: t.claims, TokenHash: digest, Expires: t.expires,
 		token: t.raw, audience: t.audience,

@@ -2,10 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/url"
-	"path"
-	"slices"
-	"strings"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -109,63 +105,3 @@ func (g *Gateway) aim(x *north.Exchange, t *catalog.Target) {
 
 // singular are the kinds as policy and the audit record name one thing of them.
 var singular = [mcp.NumKinds]string{mcp.Tools: "tool", mcp.Prompts: "prompt", mcp.Resources: "resource", mcp.Templates: "template"}
-
-// spellings are the other URIs that a server may take the URI of a read for: with
-// its escapes decoded and its dots resolved, once and until nothing changes any
-// more. A rule must allow each, or file:///public/%2e%2e/secret would be public.
-func spellings(t *catalog.Target) []string {
-	if t.Kind != mcp.Resources || !strings.ContainsAny(t.ID, `%\`) && !strings.Contains(t.ID, "/.") && !strings.Contains(t.ID, "//") {
-		return nil
-	}
-	var out []string
-	for uri, rounds := t.ID, 0; rounds < 4; rounds++ {
-		next := resolved(uri)
-		if next == uri {
-			break
-		}
-		if !slices.Contains(t.Names, next) {
-			out = append(out, next)
-		}
-		uri = next
-	}
-	return out
-}
-
-// resolved is a URI with one layer of escapes decoded, backslashes read as
-// slashes, and the dots of its path taken away.
-func resolved(uri string) string {
-	scheme, rest, found := strings.Cut(uri, "://")
-	if !found {
-		if scheme, rest, found = strings.Cut(uri, ":"); !found {
-			return uri
-		}
-	} else {
-		scheme += "://"
-	}
-	if !strings.HasSuffix(scheme, "/") {
-		scheme += ":"
-	}
-	if plain, err := url.PathUnescape(rest); err == nil {
-		rest = plain
-	}
-	rest = strings.ReplaceAll(rest, `\`, "/")
-	p, tail := rest, ""
-	if i := strings.IndexAny(rest, "?#"); i >= 0 {
-		p, tail = rest[:i], rest[i:]
-	}
-	host := ""
-	if strings.HasSuffix(scheme, "//") {
-		if i := strings.IndexByte(p, '/'); i >= 0 {
-			host, p = p[:i], p[i:]
-		} else {
-			host, p = p, ""
-		}
-	}
-	if p != "" {
-		slash := strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.") || strings.HasSuffix(p, "/..")
-		if p = path.Clean(p); slash && !strings.HasSuffix(p, "/") {
-			p += "/"
-		}
-	}
-	return scheme + host + p + tail
-}

@@ -26,6 +26,7 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 		}
 	}
 	l, err := v.catalog.List(ctx, g.scope(x), g.sees(x, v), x.Method.Kind, x.Revision, cursor, m.Cursor.Ok())
+	g.metrics.List(v.name, x.Method.Kind.String(), listOutcome(&l, err))
 	if err != nil {
 		return err
 	}
@@ -34,6 +35,23 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 	head = append(head, x.Method.Kind.String()...)
 	head = append(head, `":[`...)
 	return x.Result(head, l.Items, g.listTail(x, &l))
+}
+
+// listOutcome is how whole a list is, for the metrics.
+func listOutcome(l *catalog.List, err error) string {
+	out := "complete"
+	switch {
+	case err != nil:
+		return "failed"
+	case len(l.Missing) > 0:
+		out = "stale"
+	}
+	for i := range l.Missing {
+		if !l.Missing[i].Stale {
+			return "partial"
+		}
+	}
+	return out
 }
 
 func (g *Gateway) listTail(x *north.Exchange, l *catalog.List) []byte {

@@ -37,7 +37,6 @@ type Trail struct {
 	Decision, Rule                 string // of the policy
 	Detail                         string // a few words
 	TraceID                        string
-	Arguments                      []byte // raw; valid as long as the exchange
 }
 
 // Foreign notes that the answer is an error, or an isError, of the upstream's own.
