@@ -19,7 +19,7 @@ import (
 
 type explainFlags struct {
 	server, as, issuer, tenant, config, admin, pin string
-	scopes                                         []string
+	scopes, claims                                 []string
 }
 
 func newExplainCommand() *cobra.Command {
@@ -27,13 +27,28 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Tell where a tool, prompt or URI goes, and why",
-		Long:  "Ask the running gateway where a tool, prompt, resource or template of that name goes, and why.\nIt is reached through its admin socket, whose address serve and demo print.",
+		Long: "Ask the running gateway where a tool, prompt, resource or template of that name goes, and why.\n" +
+			"It is reached through its admin socket, whose address serve and demo print.\n\n" +
+			"With --as it also tells what the policy decides for a caller, and what each rule has to say: allowed,\n" +
+			"hidden (the caller is told that it does not exist), or that a call depends on its arguments. For the\n" +
+			"subject of an API key, tenant and scopes are those of the key; for others give what their token says.",
+		Example: `  penstock explain tickets__create
+  penstock explain tickets__create --as alice
+  penstock explain tickets__create --as bob --tenant acme --scope mcp --claim 'groups=["ops"]'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.pin != "":
 				return &usageError{errors.New("--pin is not available in this version")}
 			case len(args) != 1:
 				return &usageError{fmt.Errorf("explain takes one NAME, %d were given", len(args))}
+			}
+			if f.as == "" && (f.issuer != "" || f.tenant != "" || len(f.scopes) > 0 || len(f.claims) > 0) {
+				return &usageError{errors.New("--issuer, --tenant, --scope and --claim say more of the caller that --as names; name one")}
+			}
+			for _, c := range f.claims {
+				if name, _, ok := strings.Cut(c, "="); !ok || name == "" {
+					return &usageError{fmt.Errorf("--claim %q: write it as NAME=VALUE", c)}
+				}
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
@@ -44,6 +59,7 @@ func newExplainCommand() *cobra.Command {
 	fl.StringVar(&f.issuer, "issuer", "", "with --as: `ISSUER` of the caller (default: that of an API key of the subject, or the first of auth.jwt)")
 	fl.StringVar(&f.tenant, "tenant", "", "with --as: `TENANT` of the caller")
 	fl.StringSliceVar(&f.scopes, "scope", nil, "with --as: `SCOPE` of the caller; may be repeated")
+	fl.StringArrayVar(&f.claims, "claim", nil, "with --as: a claim of the caller's token as `NAME=VALUE`, where VALUE is JSON or a text; may be repeated")
 	fl.StringVar(&f.config, "config", "", "configuration `FILE` of the running gateway, to find its admin socket")
 	fl.StringVar(&f.admin, "admin", "", "`ADDR` of the admin socket, unix:PATH")
 	fl.StringVar(&f.pin, "pin", "", "capability digest of an `UPSTREAM` (not available in this version)")
@@ -99,6 +115,9 @@ func (f *explainFlags) run(ctx context.Context, out io.Writer, name string) erro
 	for _, s := range f.scopes {
 		q.Add("scope", s)
 	}
+	for _, c := range f.claims {
+		q.Add("claim", c)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://penstock/explain?"+q.Encode(), nil)
 	if err != nil {
 		return err
@@ -125,13 +144,19 @@ func (f *explainFlags) run(ctx context.Context, out io.Writer, name string) erro
 	return nil
 }
 
-const noRule = ", for no rule allows it"
-
-func by(rule string) string {
-	if rule == "" {
-		return noRule
+// policyLine says what the policy decided.
+func policyLine(t *gateway.Explanation) string {
+	switch {
+	case t.Decision == "allow" && t.Decided == "":
+		return "allowed, for the document has no policy"
+	case t.Decision == "allow":
+		return "allowed by rule " + t.Decided
+	case t.Decision == "depends":
+		return "listed; a call may be refused for its arguments"
+	case t.Decided == "":
+		return "hidden, for no rule allows it; the caller is told that it does not exist"
 	}
-	return " by rule " + rule
+	return "hidden by rule " + t.Decided + "; the caller is told that it does not exist"
 }
 
 func printExplained(w io.Writer, e gateway.Explained) {
@@ -151,16 +176,18 @@ func printExplained(w io.Writer, e gateway.Explained) {
 		if t.Hidden {
 			fmt.Fprintln(w, "  hidden:  by expose; clients are told that it does not exist")
 		}
-		switch t.Decision {
-		case "allow":
-			fmt.Fprintf(w, "  policy:  allowed%s\n", strings.TrimSuffix(by(t.Decided), noRule))
-		case "depends":
-			fmt.Fprintf(w, "  policy:  listed; a call depends on its arguments%s\n", by(t.Decided))
-		case "hidden":
-			fmt.Fprintf(w, "  policy:  hidden%s; the caller is told that it does not exist\n", by(t.Decided))
+		if t.Decision != "" {
+			fmt.Fprintf(w, "  policy:  %s\n", policyLine(&t))
+		}
+		if len(t.Judged) > 0 {
+			fmt.Fprintf(w, "  judged:  %s\n", strings.Join(t.Judged, ", "))
 		}
 		for _, s := range t.Steps {
-			fmt.Fprintf(w, "    %s (%s): %s\n", s.Rule, s.Effect, s.Outcome)
+			effect := ""
+			if s.Effect != "" {
+				effect = " (" + s.Effect + ")"
+			}
+			fmt.Fprintf(w, "    %s%s: %s\n", s.Rule, effect, s.Outcome)
 		}
 		if t.Error != "" {
 			fmt.Fprintf(w, "  error:   %s\n", t.Error)

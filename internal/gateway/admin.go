@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/catalog"
@@ -29,6 +30,7 @@ type Explanation struct {
 	Why      string   `json:"why"`
 	Names    []string `json:"names,omitempty"`
 	Hidden   bool     `json:"hidden,omitempty"`
+	Judged   []string `json:"judged,omitempty"`   // the names that the rules of the policy are held against
 	Decision string   `json:"decision,omitempty"` // of the policy: allow, depends, hidden
 	Decided  string   `json:"decided,omitempty"`  // the rule that decided
 	Steps    []Step   `json:"steps,omitempty"`    // every rule, in order
@@ -84,7 +86,11 @@ func (g *Gateway) supposed(q url.Values) *policy.Caller {
 	if subject == "" {
 		return nil
 	}
-	c := &policy.Caller{Subject: subject, Issuer: q.Get("issuer"), Tenant: q.Get("tenant"), Scopes: q["scope"]}
+	c := &policy.Caller{Subject: subject, Issuer: q.Get("issuer"), Tenant: q.Get("tenant"), Scopes: q["scope"], Claims: map[string]any{}}
+	for _, claim := range q["claim"] {
+		name, text, _ := strings.Cut(claim, "=")
+		c.Claims[name] = claimed(text)
+	}
 	if g.doc.Auth == nil {
 		c.Issuer = cmp.Or(c.Issuer, auth.IssuerLocal)
 		return c
@@ -103,6 +109,20 @@ func (g *Gateway) supposed(q url.Values) *policy.Caller {
 	return c
 }
 
+// claimed is the value of a claim as an operator writes it: JSON, or a text.
+func claimed(text string) any {
+	if !json.Valid([]byte(text)) {
+		return text
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // a claim is compared as it is written
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return text
+	}
+	return v
+}
+
 // judgement adds what the policy says of a target for a caller whose arguments are
 // not known.
 func (g *Gateway) judgement(r *http.Request, v *server, t *catalog.Target, as *policy.Caller, out *Explanation) {
@@ -110,13 +130,21 @@ func (g *Gateway) judgement(r *http.Request, v *server, t *catalog.Target, as *p
 		out.Decision = "allow"
 		return
 	}
-	pt := v.judged(t)
-	d, steps := g.policy.For(as).Explain(r.Context(), &pt, nil, false)
+	pt, view := v.judged(t), g.policy.For(as)
+	d, steps := view.Explain(r.Context(), &pt, nil, false)
+	for _, other := range spellings(t) {
+		if !d.Allowed {
+			break
+		}
+		pt.Names = []string{other} // as authorize does
+		d, steps = view.Explain(r.Context(), &pt, nil, false)
+	}
+	out.Judged = pt.Names
 	switch out.Decided = d.Rule; {
+	case d.Depends:
+		out.Decision = "depends"
 	case d.Allowed:
 		out.Decision = "allow"
-	case d.Visible:
-		out.Decision = "depends"
 	default:
 		out.Decision = "hidden"
 	}

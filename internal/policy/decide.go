@@ -43,6 +43,9 @@ type Decision struct {
 	// not visible is answered as one that does not exist; the refusal of a
 	// visible one as "denied by policy".
 	Visible bool
+	// Depends, of Explain alone and where the arguments are not known: a call of
+	// what is allowed so far may be refused for its arguments.
+	Depends bool
 	Rule    string // the id of the rule that decided; "" where none allowed it
 	Why     string // one sentence for operators, without anything of the call
 }

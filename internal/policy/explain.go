@@ -51,6 +51,7 @@ func (v *View) Explain(ctx context.Context, t *Target, args []byte, known bool) 
 		}
 	}
 	denied := false
+	certain, open := false, false // an allow is true whatever the arguments are; a deny may be
 	for i := range v.policy.rules {
 		r := &v.policy.rules[i]
 		effects := 0
@@ -67,6 +68,8 @@ func (v *View) Explain(ctx context.Context, t *Target, args []byte, known bool) 
 				continue
 			}
 			o, err := c.eval(ctx, t, r.cond)
+			certain = certain || effect == "allow" && o == yes
+			open = open || effect == "deny" && o == unknown
 			switch {
 			case o == no:
 				step.Outcome = "does not match: condition is false"
@@ -100,6 +103,7 @@ func (v *View) Explain(ctx context.Context, t *Target, args []byte, known bool) 
 		c.forget()
 		d.Visible = c.sees(ctx, t)
 	}
+	d.Depends = !known && d.Allowed && (open || !certain)
 	return d, steps
 }
 

@@ -193,28 +193,28 @@ func TestExplainTellsOfEveryRule(t *testing.T) {
 		want  Decision
 		steps []Step
 	}{
-		"a list": {"", false, Decision{true, true, "maybe", whyMay}, []Step{
+		"a list": {"", false, Decision{Allowed: true, Visible: true, Depends: true, Rule: "maybe", Why: whyMay}, []Step{
 			{"maybe", "allow", mayAllow},
 			{"yes", "deny", "does not match: name"},
 			{"yes", "allow", tooLate},
 			{"no-prod", "deny", "matches, depending on the arguments: unknown does not hide"},
 			{"late", "deny", "matches, depending on the arguments: unknown does not hide"},
 		}},
-		"a call with both": {`{"env":"dev","a":1}`, true, Decision{false, true, "late", whyDenied}, []Step{
+		"a call with both": {`{"env":"dev","a":1}`, true, Decision{Visible: true, Rule: "late", Why: whyDenied}, []Step{
 			{"maybe", "allow", tooLate},
 			{"yes", "deny", "does not match: name"},
 			{"yes", "allow", tooLate},
 			{"no-prod", "deny", "does not match: condition is false"},
 			{"late", "deny", decides},
 		}},
-		"a call that fails": {`{"a":2}`, true, Decision{false, true, "no-prod", whyFailed}, []Step{
+		"a call that fails": {`{"a":2}`, true, Decision{Visible: true, Rule: "no-prod", Why: whyFailed}, []Step{
 			{"maybe", "allow", "does not match: condition is false"},
 			{"yes", "deny", "does not match: name"},
 			{"yes", "allow", tooLate},
 			{"no-prod", "deny", decides + ": condition failed: no such key: env"},
 			{"late", "deny", "does not match: condition is false"},
 		}},
-		"a denied call": {`{"env":"prod"}`, true, Decision{false, true, "no-prod", whyDenied}, []Step{
+		"a denied call": {`{"env":"prod"}`, true, Decision{Visible: true, Rule: "no-prod", Why: whyDenied}, []Step{
 			{"maybe", "allow", "does not match: condition failed: no such key: a"},
 			{"yes", "deny", "does not match: name"},
 			{"yes", "allow", tooLate},
