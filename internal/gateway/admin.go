@@ -136,7 +136,7 @@ func (g *Gateway) judgement(r *http.Request, v *server, t *catalog.Target, as *p
 		if !d.Allowed {
 			break
 		}
-		pt.Names = []string{other} // as authorize does
+		pt = v.judged(&other) // as authorize does
 		d, steps = view.Explain(r.Context(), &pt, nil, false)
 	}
 	out.Judged = pt.Names

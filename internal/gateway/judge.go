@@ -37,8 +37,7 @@ func (g *Gateway) authorize(ctx context.Context, x *north.Exchange, v *server, t
 	if d.Allowed && t.Kind == mcp.Resources {
 		// A server resolves what a glob sees as letters.
 		for _, other := range spellings(t) {
-			again := pt
-			again.Names = []string{other}
+			again := v.judged(&other)
 			if d = view.Decide(ctx, &again, args); !d.Allowed {
 				break
 			}
@@ -81,9 +80,7 @@ func (g *Gateway) shows(who catalog.Viewer, t *catalog.Target) bool {
 		return false
 	}
 	for _, other := range spellings(t) {
-		again := *t
-		again.Names = []string{other}
-		if !who.Sees(&again) {
+		if !who.Sees(&other) {
 			return false
 		}
 	}

@@ -14,35 +14,57 @@ import (
 // has some then is judged as it is.
 const maxSpellings = 4
 
-// spellings are the other URIs that a server may take the URI of a read for: with
-// its escapes decoded, its dots resolved, and scheme and host in lower case, layer
-// by layer. A rule must allow each, or file:///public/%2e%2e/secret would be public
-// and FILE:///secret not secret.
-func spellings(t *catalog.Target) []string {
+// spellings are the target of a read under the other URIs that a server may take its
+// URI for: with its escapes decoded, its dots resolved, and scheme and host in lower
+// case, layer by layer. A rule must allow each, or file:///public/%2e%2e/secret would
+// be public and FILE:///secret not secret. What a condition reads of the target is
+// the other URI, too.
+func spellings(t *catalog.Target) []catalog.Target {
 	if t.Kind != mcp.Resources || isPlain(t.ID) {
 		return nil
 	}
-	var out []string
+	prefix, _ := strings.CutSuffix(t.Exposed, t.ID)
+	if prefix == t.Exposed {
+		prefix = "" // it is not one that was put before it
+	}
+	seen := []string{t.ID}
+	var out []catalog.Target
+	add := func(uri string) {
+		if slices.Contains(seen, uri) {
+			return
+		}
+		seen = append(seen, uri)
+		other := *t
+		other.ID, other.Exposed, other.Names = uri, prefix+uri, []string{uri}
+		if prefix != "" {
+			other.Names = append(other.Names, other.Exposed)
+		}
+		out = append(out, other)
+	}
 	for uri, n := t.ID, 0; n < maxSpellings; n++ {
-		next := resolved(uri)
+		add(resolved(uri, false))
+		next := resolved(uri, true)
 		if next == uri {
 			break
 		}
-		if !slices.Contains(t.Names, next) {
-			out = append(out, next)
-		}
+		add(next)
 		uri = next
 	}
 	return out
 }
 
-// splitURI cuts a URI before its path: "file://host" and "/path?query".
-func splitURI(uri string) (origin, rest string) {
+// splitURI cuts a URI before its path: "file://host" and "/path?query". Without a
+// host all of it is path: so many a server reads a scheme of its own,
+// crm://tenant/../other.
+func splitURI(uri string, hosted bool) (origin, rest string) {
 	i := strings.IndexByte(uri, ':')
 	if i < 0 {
 		return "", uri
 	}
 	if rest, slashed := strings.CutPrefix(uri[i+1:], "//"); slashed {
+		if !hosted {
+			return uri[:i+3], rest
+		}
 		if j := strings.IndexAny(rest, `/\?#`); j >= 0 {
 			return uri[:i+3+j], rest[j:]
 		}
@@ -53,7 +75,7 @@ func splitURI(uri string) (origin, rest string) {
 
 // isPlain reports whether there is one way to read a URI.
 func isPlain(uri string) bool {
-	origin, rest := splitURI(uri)
+	origin, rest := splitURI(uri, true)
 	for i := range len(origin) {
 		if c := origin[i]; 'A' <= c && c <= 'Z' || c == '%' {
 			return false
@@ -74,8 +96,8 @@ func isPlain(uri string) bool {
 
 // resolved is a URI with one layer of escapes decoded, backslashes read as
 // slashes, the dots of its path taken away, and its origin in lower case.
-func resolved(uri string) string {
-	origin, rest := splitURI(uri)
+func resolved(uri string, hosted bool) string {
+	origin, rest := splitURI(uri, hosted)
 	rest = strings.ReplaceAll(decoded(rest), `\`, "/")
 	p, tail := rest, ""
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
@@ -83,11 +105,20 @@ func resolved(uri string) string {
 	}
 	if p != "" {
 		folder := strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.") || strings.HasSuffix(p, "/..")
-		if p = path.Clean(p); folder && !strings.HasSuffix(p, "/") {
+		if p = cleaned(p); folder && !strings.HasSuffix(p, "/") {
 			p += "/"
 		}
 	}
 	return strings.ToLower(decoded(origin)) + p + tail
+}
+
+// cleaned is a path without dots and double slashes, which never leads out of its
+// root.
+func cleaned(p string) string {
+	if strings.HasPrefix(p, "/") {
+		return path.Clean(p)
+	}
+	return path.Clean("/" + p)[1:]
 }
 
 // decoded takes one layer of escapes off; those that are none stay.

@@ -26,10 +26,13 @@ func TestAURIIsJudgedAsEachServerMayReadIt(t *testing.T) {
 		"file:///%73ecret/x":                 {"file:///secret/x"},
 		"file:///%zz/%73ecret/x":             {"file:///%zz/secret/x"},
 		"file:///a/./b/":                     {"file:///a/b/"},
-		"demo:../x":                          nil,
+		"demo:../x":                          {"demo:x"},
 		"file:///a/..":                       {"file:///"},
 	} {
-		got := spellings(&catalog.Target{Kind: mcp.Resources, ID: uri, Names: []string{uri}})
+		var got []string
+		for _, other := range spellings(&catalog.Target{Kind: mcp.Resources, ID: uri, Exposed: uri, Names: []string{uri}}) {
+			got = append(got, other.ID)
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", uri, got, want)
 		}
