@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-mcp/penstock/internal/auth"
 )
 
-// keyName is what a name of a key may be made of, so that it needs no quotes in a
-// document.
+// keyName is what a name of a key may be made of. In the document it stands in
+// quotes all the same, for it may look like a number.
 var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func newKeyCommand() *cobra.Command {
@@ -24,15 +24,17 @@ func newKeyCommand() *cobra.Command {
 	fresh := &cobra.Command{
 		Use:   "new",
 		Short: "Print a random API key, once, and its hash for the document",
-		Long: "Print a random API key and the entry for auth.api_keys that accepts it. The key is printed once and\n" +
-			"kept nowhere: the document holds its hash alone. Callers send it as Authorization: Bearer KEY.",
-		Args: asUsage(cobra.NoArgs),
+		Long: "Print a random API key, its hash, and the part of the document that accepts it. The key is printed once\n" +
+			"and kept nowhere: the document holds its hash alone. Callers send it as Authorization: Bearer KEY.\n\n" +
+			"Add scopes, tenant or expires to the entry as your policy needs them, and take it out to revoke the key.",
+		Example: "  penstock key new --name alice",
+		Args:    asUsage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !keyName.MatchString(name) {
-				return &usageError{fmt.Errorf("--name %q: a name has letters, digits, dots, underscores and dashes, at most 64", name)}
+				return &usageError{fmt.Errorf("--name %q: a name begins with a letter or digit and goes on with letters, digits, dots, underscores and dashes, 64 at most", name)}
 			}
 			key, hash := auth.NewKey()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "key: %s\nhash: %s\n\nauth:\n  api_keys:\n    - {name: %s, hash: \"%s\", subject: %s}\n", key, hash, name, hash, name)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "key: %s\nhash: %s\n\nauth:\n  api_keys:\n    - {name: %q, hash: %q, subject: %q}\n", key, hash, name, hash, name)
 			return err
 		},
 	}
