@@ -34,6 +34,9 @@ type Page struct {
 	Result []byte  // the raw result object; not changed after it was returned
 	Era    mcp.Era // of the upstream: a legacy list has no ttlMs of its own
 	HTTP   bool    // the rules of x-mcp-header apply (checklist 109)
+	// Private says that it was got with a credential of the caller's own: whatever
+	// it says of itself, it is for nobody else.
+	Private bool
 }
 
 // Missing tells what a list lacks, or holds only in an older state.

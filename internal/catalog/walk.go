@@ -58,7 +58,7 @@ func (s *Server) walk(ctx context.Context, upstream string, scope Scope, kind mc
 		page, err := s.fetch.Page(ctx, upstream, scope, kind, cursor)
 		switch {
 		case errors.Is(err, ErrAbsent) && n == 1:
-			return &snapshot{set: emptySet, absent: true, public: true, ttl: s.o.LegacyTTL}, nil
+			return &snapshot{set: emptySet, absent: true, public: !page.Private, ttl: s.o.LegacyTTL}, nil
 		case err != nil && n == 1:
 			return nil, err
 		case err != nil:
@@ -79,7 +79,7 @@ func (s *Server) walk(ctx context.Context, upstream string, scope Scope, kind mc
 			snap.ttl, snap.public = s.o.LegacyTTL, false
 		} else {
 			snap.ttl = min(snap.ttl, p.ttl)
-			snap.public = snap.public && p.public
+			snap.public = snap.public && p.public && !page.Private
 		}
 		pages = append(pages, p.items)
 		count += p.count

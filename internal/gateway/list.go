@@ -122,6 +122,7 @@ func (f *fetcher) Page(ctx context.Context, upstream string, scope catalog.Scope
 	ctx = f.g.within(ctx, f.g.vault.get(scope.Principal))
 	for moved := 0; ; moved++ {
 		p, err := f.page(ctx, u, scope, kind, cursor)
+		p.Private = personal(f.g.doc.Upstreams[upstream])
 		var off *unreachedError
 		if !errors.As(err, &off) || moved == off.others || ctx.Err() != nil {
 			return p, err

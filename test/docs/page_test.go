@@ -96,3 +96,5 @@ func code(cell string) (out []string) {
 	}
 	return out
 }
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
