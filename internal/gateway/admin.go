@@ -1,8 +1,8 @@
 package gateway
 
 import (
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -64,10 +64,15 @@ func (g *Gateway) Admin() http.Handler {
 			http.Error(w, "no virtual server is named "+only, http.StatusNotFound)
 			return
 		}
+		as, err := g.supposed(q)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
 		out := []Explained{}
 		for _, s := range g.doc.ServerNames() {
 			if only == "" || s == only {
-				out = append(out, g.explain(r, g.servers[s], q.Get("name"), g.supposed(q)))
+				out = append(out, g.explain(r, g.servers[s], q.Get("name"), as))
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -80,33 +85,53 @@ func (g *Gateway) Admin() http.Handler {
 
 // supposed is the caller that an operator asks about: by subject, and issuer,
 // tenant, scopes and claims as far as they are given. A subject that an API key
-// stands for is that key's, with its tenant and scopes.
-func (g *Gateway) supposed(q url.Values) *policy.Caller {
+// stands for is that key's, with its tenant and scopes. It is nil where none is
+// asked about, and an error where nobody could call as that subject.
+func (g *Gateway) supposed(q url.Values) (*policy.Caller, error) {
 	subject := q.Get("as")
 	if subject == "" {
-		return nil
+		return nil, nil
 	}
 	c := &policy.Caller{Subject: subject, Issuer: q.Get("issuer"), Tenant: q.Get("tenant"), Scopes: q["scope"], Claims: map[string]any{}}
 	for _, claim := range q["claim"] {
 		name, text, _ := strings.Cut(claim, "=")
 		c.Claims[name] = claimed(text)
 	}
-	if g.doc.Auth == nil {
-		c.Issuer = cmp.Or(c.Issuer, auth.IssuerLocal)
-		return c
+	if c.Issuer != "" {
+		return c, nil
 	}
-	for _, k := range g.doc.Auth.APIKeys {
-		if c.Issuer == "" && k.Subject == subject && (c.Tenant == "" || c.Tenant == k.Tenant) {
+	if g.doc.Auth != nil {
+		for _, k := range g.doc.Auth.APIKeys {
+			if k.Subject != subject || c.Tenant != "" && c.Tenant != k.Tenant {
+				continue
+			}
 			c.Issuer, c.Tenant = auth.IssuerKey, k.Tenant
 			if len(c.Scopes) == 0 {
 				c.Scopes = k.Scopes
 			}
+			return c, nil
 		}
 	}
-	if c.Issuer == "" && len(g.doc.Auth.JWT) > 0 {
+	switch {
+	case g.doc.Auth != nil && len(g.doc.Auth.JWT) > 0:
 		c.Issuer = g.doc.Auth.JWT[0].Issuer
+	case subject == auth.Local().Subject:
+		c.Issuer = auth.IssuerLocal
+	case subject == auth.Anonymous().Subject && bool(g.doc.AllowAnonymous):
+		c.Issuer = auth.IssuerAnonymous
+	case g.doc.Auth == nil:
+		return nil, fmt.Errorf("without auth every caller is %q", g.principal.Name)
+	default:
+		return nil, fmt.Errorf("no API key stands for the subject %q%s", subject, ofTenant(c.Tenant))
 	}
-	return c
+	return c, nil
+}
+
+func ofTenant(tenant string) string {
+	if tenant == "" {
+		return ""
+	}
+	return fmt.Sprintf(" of tenant %q", tenant)
 }
 
 // claimed is the value of a claim as an operator writes it: JSON, or a text.

@@ -29,6 +29,8 @@ type running struct {
 	origin    string
 	admin     http.Handler
 	client    *http.Client
+
+	authorizations []string // sent instead of one
 }
 
 // parsed is a document of the documentation, as it stands there.
@@ -151,6 +153,9 @@ func (r *running) send(server, authorization, method, name, params string) *repl
 	}
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
+	}
+	for _, a := range r.authorizations {
+		req.Header.Add("Authorization", a)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
