@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -105,6 +106,14 @@ func (h *house) reload(doc string) {
 func (h *house) known(key string) {
 	h.t.Helper()
 	wait(h.t, "the upstream", 30*time.Second, func() bool { return h.do(&query{Key: key, Params: echo("known")}).served() })
+}
+
+// together runs subtests at the same time, as they mostly wait, whatever the number of processors. ended waits for them.
+func together() (run func(t *testing.T, name string, f func(t *testing.T)), ended func()) {
+	var all sync.WaitGroup
+	return func(t *testing.T, name string, f func(t *testing.T)) {
+		all.Go(func() { t.Run(name, f) })
+	}, all.Wait
 }
 
 // wait waits until something is so.
@@ -403,23 +412,34 @@ func over(m *mill, more string) string {
 		m.limits, m.Server.URL+"/mcp", m.era(), m.more, more)
 }
 
-// command builds the program once for a test.
-func command(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "penstock")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/penstock").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+// folder holds the built program; set by command, removed by TestMain.
+var folder string
+
+// command builds the program once for all tests.
+var command = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "penstock-governance-")
+	if err != nil {
+		return "", err
 	}
-	return bin
-}
+	folder = dir
+	bin := filepath.Join(dir, "penstock")
+	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/penstock").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return bin, nil
+})
 
 // verify runs penstock audit verify and returns whether it found nothing wrong, and what it said.
-func verify(t *testing.T, bin string, files ...string) (ok bool, said string) {
+func verify(t *testing.T, files ...string) (ok bool, said string) {
 	t.Helper()
+	bin, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	cmd := exec.Command(bin, append([]string{"audit", "verify"}, files...)...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	err = cmd.Run()
 	if err != nil && cmd.ProcessState.ExitCode() != 1 {
 		t.Fatalf("audit verify: %v\n%s", err, out.String())
 	}

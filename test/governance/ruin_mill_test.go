@@ -83,7 +83,7 @@ func (m *mill) calls(method string) []grist {
 	defer m.mu.Unlock()
 	var out []grist
 	for _, g := range m.seen {
-		if g.Method == method || method == "" && (g.Method == "tools/call" || g.Method == "prompts/get" || g.Method == "resources/read") {
+		if method != "" && g.Method == method || method == "" && (g.Method == "tools/call" || g.Method == "prompts/get" || g.Method == "resources/read") {
 			out = append(out, g)
 		}
 	}
@@ -194,7 +194,7 @@ func (m *mill) call(a *millAnswer, name string, arguments, responses json.RawMes
 		a.plain(`"isError":true,"content":[{"type":"text","text":"broken"}]`)
 		return
 	case "large":
-		a.plain(`"content":[{"type":"text","text":"` + strings.Repeat("x", args.Bytes) + `"}]`)
+		a.plain(`"content":[{"type":"text","text":"` + strings.Repeat("#", args.Bytes) + `"}]`)
 		return
 	case "ask":
 		if !m.asked(a, responses) {
