@@ -55,6 +55,7 @@ type Options struct {
 	Separator string           // default "__" for namespaced, "-" for prefixed
 	Aliases   map[string]Alias // by published name; tools only
 	Expose    [mcp.NumKinds]Expose
+	Judged    bool // callers see different things: every name of a target must be known
 
 	PageSize    int           // items on a page of ours; default 200
 	MaxItems    int           // per upstream and kind; default 20000

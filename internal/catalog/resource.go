@@ -11,7 +11,7 @@ import (
 // resolveTemplate finds the target of a uriTemplate, or of a URI that stands
 // in its place (completion/complete).
 func (s *Server) resolveTemplate(ctx context.Context, scope Scope, id string) (Target, error) {
-	if !s.names.plain || !s.o.Expose[mcp.Resources].empty() {
+	if !s.unseen() {
 		r, err := s.relist(ctx, scope, mcp.Templates, id, wantKnown, s.owners(id))
 		if err != nil || r != nil {
 			return s.answer(r, err, mcp.Templates, id)
@@ -22,6 +22,13 @@ func (s *Server) resolveTemplate(ctx context.Context, scope Scope, id string) (T
 		return Target{}, s.unknown(mcp.Templates, id)
 	}
 	return t, err
+}
+
+// unseen reports whether what is in the lists cannot matter to where a URI leads,
+// or to who may go there: identifiers are unchanged, and nothing judges them by
+// the template that they come through.
+func (s *Server) unseen() bool {
+	return s.names.plain && s.o.Expose[mcp.Resources].empty() && !s.o.Judged
 }
 
 // owners are the members that the form of an exposed URI points at; nil where
@@ -47,7 +54,7 @@ func (s *Server) resolveURI(ctx context.Context, scope Scope, id string) (Target
 	if id == "" {
 		return Target{}, s.unknown(mcp.Resources, id)
 	}
-	if s.names.plain && s.o.Expose[mcp.Resources].empty() {
+	if s.unseen() {
 		return s.direct(split{0, id}, id, "passthrough")
 	}
 	// Lists that never came must come first: they know what is hidden by name,

@@ -216,7 +216,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 	v := &server{name: c.Name, doc: c, tag: bool(c.OriginTag), byKey: map[string]*member{}}
 	o := catalog.Options{
 		Recovered: g.board.Recheck,
-		Name:      c.Name, Separator: c.Separator, Aliases: map[string]catalog.Alias{},
+		Name:      c.Name, Separator: c.Separator, Aliases: map[string]catalog.Alias{}, Judged: g.policy != nil,
 		PageSize: c.PageSize, MaxItems: g.doc.Limits.ListItems,
 		ListTimeout: time.Duration(g.doc.Limits.ListTimeout), CacheBytes: int64(g.doc.Limits.CacheBytes),
 		CursorKey: cursorKey, Project: mcp.ProjectItem, Log: g.log,
