@@ -136,3 +136,13 @@ func (s *Server) byTemplate(scope Scope, id string) (t Target, ok bool, err erro
 	})
 	return t, ok, err
 }
+
+// NamesOf is every name under which a resource is judged, as far as is known
+// without asking anybody: its URIs, and those of the template that it comes
+// through. It does not block.
+func (s *Server) NamesOf(scope Scope, uri, exposed string) []string {
+	if t, ok, err := s.byTemplate(scope, exposed); ok && err == nil {
+		return t.Names
+	}
+	return judgedURI(exposed, uri)
+}

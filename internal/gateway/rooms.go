@@ -96,6 +96,13 @@ func (r rooms) Expose(view relay.View, upstream, uri, exposed string) (as string
 		}
 	}
 	c, _ := view.Who.(*caller)
-	t := catalog.Target{Upstream: upstream, Kind: mcp.Resources, ID: uri, Exposed: exposed, Names: []string{exposed, uri}}
-	return exposed, r.g.shows(r.g.viewer(c, v), &t)
+	who := r.g.viewer(c, v)
+	if who == nil {
+		return exposed, true
+	}
+	t := catalog.Target{
+		Upstream: upstream, Kind: mcp.Resources, ID: uri, Exposed: exposed,
+		Names: v.catalog.NamesOf(catalog.Scope{Principal: view.Principal, Caps: view.Caps}, uri, exposed),
+	}
+	return exposed, r.g.shows(who, &t)
 }

@@ -159,8 +159,19 @@ func (h *Hub) Honoured(wanted, f mcp.Filter) {
 // tellLocked says that a subscribed resource may have changed.
 func (h *Hub) tellLocked(uri string) {
 	for l, exposed := range h.uris[uri] {
-		l.update(exposed, nil)
+		if as, shown := h.exposeLocked(l, uri, exposed); shown {
+			l.update(as, nil)
+		}
 	}
+}
+
+// exposeLocked is what a listener calls a resource, "" for what the rooms call it,
+// and whether it may hear of it: what it may see can change while it listens.
+func (h *Hub) exposeLocked(l *Listener, uri, exposed string) (as string, shown bool) {
+	if rooms := h.board.rooms; rooms != nil {
+		return rooms.Expose(l.group.view, h.upstream, uri, exposed)
+	}
+	return exposed, true
 }
 
 // Changed is a list_changed of the upstream: what is cached is forgotten first,
@@ -222,12 +233,8 @@ func (h *Hub) Updated(uri string, params []byte) {
 			if sub != uri {
 				exposed = ""
 			}
-			shown := true
-			if b.rooms != nil {
-				exposed, shown = b.rooms.Expose(l.group.view, h.upstream, uri, exposed)
-			}
-			if shown {
-				l.update(exposed, kept)
+			if as, shown := h.exposeLocked(l, uri, exposed); shown {
+				l.update(as, kept)
 			}
 		}
 	}

@@ -184,13 +184,21 @@ func (c *cell) listed(lists map[string][]string) {
 	}
 }
 
+// byArguments tells whether a rule looks at arguments.
+func byArguments(rules []rule) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.when != nil && strings.Contains(r.when.text, "arguments") })
+}
+
 // walk goes one path, under every name and with all kinds of arguments.
 func (c *cell) walk(p path) {
 	for _, way := range slices.Sorted(maps.Keys(c.x.called)) {
 		name := c.x.called[way]
 		for _, form := range forms {
-			if (p.sees || c.x.kind == "resource") && form.title != "none" {
-				continue
+			switch {
+			case (p.sees || c.x.kind == "resource") && form.title != "none":
+				continue // it has no arguments
+			case !p.sees && c.x.kind != "resource" && form.title != "dev" && !byArguments(c.rules):
+				continue // it has no need of others
 			}
 			want, verdict := served, judge(c.rules, c.who, c.x, form.args)
 			switch {
