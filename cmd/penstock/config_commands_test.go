@@ -99,7 +99,7 @@ func TestInitWritesAStarterThatValidates(t *testing.T) {
 func TestInitStarterHoldsNoWrongKeyInItsComments(t *testing.T) {
 	setting := regexp.MustCompile(`(?m)^( *)#(\S|  )`)
 	text := setting.ReplaceAllString(starterHead+starterUpstreams+starterTail, "$1$2")
-	for _, key := range []string{"\nservers:", "\nobserve:", "\n    credentials:"} {
+	for _, key := range []string{"\nservers:", "\nauth:", "\npolicy:", "\naudit:", "\nobserve:", "\n    credentials:"} {
 		if !strings.Contains(text, key) {
 			t.Fatalf("%q is still a comment:\n%s", key, text)
 		}

@@ -73,8 +73,8 @@ const starterHead = `# Penstock: one MCP endpoint in front of many MCP servers.
 # In string values ${NAME} is taken from the environment, ${NAME:-default} with a default.
 # What follows a # without a space between is a setting to uncomment.
 
-# Only this machine can reach a loopback address. Another address needs
-# allow_anonymous: true, because callers are not authenticated in this version.
+# Only this machine can reach a loopback address. Another address needs auth, or
+# allow_anonymous: true.
 listen: 127.0.0.1:8080
 
 # The MCP servers behind the gateway, by key. A tool "search" of the upstream "docs"
@@ -106,7 +106,22 @@ const starterTail = `
 #    expose:
 #      tools: {deny: ["*delete*"]}
 
-# Health with details of each upstream on an address of its own.
+# Who may call: holders of API keys ("penstock key new" makes one and its hash), or of
+# tokens of an identity provider.
+#auth:
+#  api_keys:
+#    - {name: alice, hash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", subject: alice, scopes: [read]}
+
+# What they may call. Without a policy everything; with one, what a rule allows.
+#policy:
+#  - id: readers
+#    who: {scopes: [read]}
+#    allow: {tools: ["example__get_*"]}
+
+# A record of every request; "penstock audit verify" checks it.
+#audit: {file: audit.jsonl}
+
+# Metrics, and health with details of each upstream, on an address of its own.
 #observe:
 #  listen: 127.0.0.1:9090
 `
