@@ -186,6 +186,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		Streams: l.StreamsPerPrincipal, ResumeEvents: l.ResumeEvents,
 	}
 	opts.Metadata, opts.RequestID = g.metadata(), observe.NewRequestID
+	opts.Full = func() { g.metrics.Limited("in_flight") }
 	opts.Ongoing, opts.Claims, opts.Instance = g.ongoing, g.storage.Claims, g.storage.Instance
 	if loopback(g.listen.Listen) && g.listen.Observe.Listen == "" {
 		opts.Details = g.Details()

@@ -26,6 +26,9 @@ func (g *Gateway) Identify(r *http.Request) (*north.Principal, error) {
 	}
 	p, err := g.auth.Identify(r.Header, host)
 	if err != nil {
+		if fault.From(err).Code == fault.RateLimited {
+			g.metrics.Limited("source")
+		}
 		return nil, g.challenge(r, err)
 	}
 	if p == auth.Anonymous() {

@@ -62,6 +62,7 @@ type Options struct {
 	Instance       string        // names this process in claims
 	Details        http.Handler  // answers /ready with details, or nil
 	Metadata       http.Handler  // answers what lies under MetadataPath, or nil
+	Full           func()        // told of each request that InFlight refuses; nil: nobody
 	RequestID      func() string // names a request in logs and errors; nil: none is named
 	Log            *slog.Logger
 }
@@ -223,6 +224,9 @@ func (h *Handler) admit(x *Exchange) error {
 	t := x.Principal.tally()
 	if n := t.inFlight.Add(1); h.o.InFlight > 0 && n > int64(h.o.InFlight) {
 		t.inFlight.Add(-1)
+		if h.o.Full != nil {
+			h.o.Full()
+		}
 		return fault.New(fault.AtCapacity, "%d requests of this caller are in flight, the limit", h.o.InFlight).
 			WithHint("wait for some to end, or raise limits.in_flight_per_principal")
 	}
