@@ -153,6 +153,10 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, server string) 
 		return
 	}
 	x.Principal = p
+	if err := h.gw.Admit(x); err != nil {
+		h.fail(x, err)
+		return
+	}
 	if err := h.resume(r.Context(), x); err != nil {
 		h.fail(x, err)
 		return

@@ -197,6 +197,10 @@ func (c *stdioConn) modernRequest(x *Exchange) {
 		})
 		return
 	}
+	if err := c.h.gw.Admit(x); err != nil {
+		c.refuse(x, err)
+		return
+	}
 	ctx, call := c.register(c.streams, x.ID())
 	c.work.Go(func() {
 		c.run(ctx, call, x, x.ID(), func(ctx context.Context) error {
@@ -239,8 +243,13 @@ func (c *stdioConn) start(x *Exchange, id []byte, f func(context.Context) error)
 	})
 }
 
-// serve serves a request before the next line is looked at.
+// serve serves a request before the next line is looked at. Only one is served so at a
+// time: it takes no place among the requests in flight.
 func (c *stdioConn) serve(x *Exchange, id []byte, f func(context.Context) error) {
+	if err := c.h.gw.Admit(x); err != nil {
+		c.refuse(x, err)
+		return
+	}
 	ctx, call := c.register(c.ctx, id)
 	c.run(ctx, call, x, id, f)
 }
