@@ -225,12 +225,14 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	defer o.x.Rest()
 	began := time.Now()
 	a, err := o.link.Send(ctx, &r)
-	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, callOutcome(err), time.Since(began))
+	took := time.Since(began)
 	if err != nil {
+		o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, callOutcome(err), took)
 		return nil, elsewhere(m.south, o.link, key, err, r.Safe)
 	}
 	defer a.Close()
 	err = o.g.answer(ctx, o.x, o.v, m, o.t, o.link, a)
+	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, answerOutcome(o.x, err), took)
 	var q *questionError
 	if err != nil && errors.As(err, &q) {
 		return &q.asked, nil
@@ -246,7 +248,33 @@ func callOutcome(err error) string {
 	case errors.Is(err, context.Canceled):
 		return observe.Cancelled
 	}
-	return fault.From(err).Code.Name()
+	switch code := fault.From(err).Code; code {
+	case fault.UpstreamTimeout:
+		return "timeout"
+	case fault.ConnectionLost:
+		return "lost"
+	case fault.UpstreamUnavailable:
+		return "unavailable"
+	case fault.InvalidAnswer:
+		return "invalid"
+	default:
+		return code.Name()
+	}
+}
+
+// answerOutcome is how a call went that was answered. What the gateway or a hook made
+// of the answer is not the upstream's.
+func answerOutcome(x *north.Exchange, err error) string {
+	if err != nil {
+		switch word := callOutcome(err); word {
+		case "timeout", "lost", "invalid":
+			return word
+		}
+	}
+	if x.Trail.Outcome == north.Error {
+		return observe.Error
+	}
+	return observe.OK
 }
 
 // suspend lets the client go until the upstream, which has closed the stream of

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/observe"
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
@@ -39,19 +41,17 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 
 // listOutcome is how whole a list is, for the metrics.
 func listOutcome(l *catalog.List, err error) string {
-	out := "complete"
-	switch {
-	case err != nil:
-		return "failed"
-	case len(l.Missing) > 0:
-		out = "stale"
+	if err != nil {
+		return observe.Failed
 	}
+	outcome := "complete"
 	for i := range l.Missing {
 		if !l.Missing[i].Stale {
 			return "partial"
 		}
+		outcome = "stale"
 	}
-	return out
+	return outcome
 }
 
 func (g *Gateway) listTail(x *north.Exchange, l *catalog.List) []byte {
@@ -161,7 +161,9 @@ func (f *fetcher) page(ctx context.Context, u upstream, scope catalog.Scope, kin
 		body = append(body, `,"`+mcp.MetaClientCapabilities+`":{}}`...)
 	}
 	body = append(body, `}}`...)
+	began := time.Now()
 	a, err := link.Send(ctx, &south.Request{Method: kind.Method(), ID: id, Body: body, Safe: true})
+	f.g.metrics.UpstreamCall(u.Key(), kind.Method(), callOutcome(err), time.Since(began))
 	if err != nil {
 		return catalog.Page{}, elsewhere(u, link, key, err, true)
 	}
