@@ -84,11 +84,11 @@ var (
 	decisions = define("counter", "decisions_total",
 		"Decisions of the policy; deny and hidden after a change of the rules: penstock explain NAME --as SUBJECT says which rule decides", "effect")
 	limited = define("counter", "limited_total",
-		"Requests refused by a limit, by its scope; principal is one caller, global and in_flight are all together: raise the limit or find the caller in the audit", "scope")
+		"Requests refused by a limit, by its scope; principal and in_flight are one caller, global is all together: raise the limit or find the caller in the audit", "scope")
 	hookSeconds = define("histogram", "hook_duration_seconds",
-		"Time of each hook; its _count is the number of runs. Every call waits for it; outcome failed: on_error decided in the hook's place", "hook", "event", "outcome")
+		"Time of each hook; its _count is the number of runs. Every call waits for it; outcome error_* or too_large_*: on_error decided in the hook's place", "hook", "event", "outcome")
 	grantSeconds = define("histogram", "grant_duration_seconds",
-		"Time to get a credential for an upstream from its token server; its _count is the number of requests there. Failures make calls fail with credential_failed", "upstream", "kind", "outcome")
+		"Time to get a credential for an upstream from its token server; its _count is the number of requests there, but for outcome cached, which needed none. Failures make calls fail with credential_failed", "upstream", "kind", "outcome")
 	auditWritten = define("counter", "audit_records_written_total",
 		"Audit records on the disk; it follows penstock_requests_total")
 	auditLost = define("counter", "audit_records_lost_total",
@@ -99,8 +99,8 @@ var (
 		"Audit files closed and followed by a new one; more often than expected: more requests, or a small limit")
 	auditFailing = define("gauge", "audit_failing",
 		"1 while audit records cannot be written; requests are refused or go unrecorded, as audit.on_failure says: free the disk")
-	auditQueued = define("gauge", "audit_records_queued",
-		"Audit records not yet on the disk; when it stays high, the disk is too slow")
+	auditQueued = define("gauge", "audit_queued_bytes",
+		"Memory of the audit records that are not yet on the disk; when it stays high, the disk is too slow: at 8 MiB records are lost, or requests refused")
 )
 
 // What the process is about.

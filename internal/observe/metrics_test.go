@@ -143,7 +143,7 @@ func TestWhatIsWatchedIsOnThePage(t *testing.T) {
 	for name, want := range map[string]float64{
 		"requests_in_flight": 4, "sessions": 5, "streams": 6, "listeners": 7, "parked_calls": 8,
 		"audit_records_written_total": 9, "audit_records_lost_total": 10, "audit_write_failures_total": 11, "audit_rotations_total": 12,
-		"audit_failing": 1, "audit_records_queued": 13, "store_up": 1, "cache_bytes": 14, "draining": 1,
+		"audit_failing": 1, "audit_queued_bytes": 13, "store_up": 1, "cache_bytes": 14, "draining": 1,
 	} {
 		p.want(t, want, "penstock_"+name)
 	}

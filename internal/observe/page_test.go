@@ -86,7 +86,7 @@ reload removed stay in the counters and histograms, and no longer move.
 | label | values |
 |---|---|
 | ` + "`outcome`" + ` of requests | ok; error: the caller's or the upstream's own; refused: by identity, policy, a limit or a hook; failed: an upstream or the gateway could not; cancelled; panic |
-| ` + "`outcome`" + ` of upstream calls | ok; error: the upstream's own; timeout; lost: it may have run; unavailable: nothing ran; invalid: it broke the protocol; cancelled |
+| ` + "`outcome`" + ` of upstream calls | ok; error: the upstream's own; timeout; lost: it may have run; unavailable: nothing ran; invalid: it broke the protocol; cancelled; else the name of the code |
 | ` + "`outcome`" + ` of lists | complete; stale: some of it is older; partial: some of it is missing; failed |
 | ` + "`effect`" + ` | allow; deny; hidden: answered as if it did not exist |
 | ` + "`scope`" + ` | global; principal; upstream; in_flight; source: too many failed verifications from one address |
@@ -143,11 +143,11 @@ groups:
         for: 10m
         annotations: {summary: "A client with a wrong token, or somebody who guesses"}
       - alert: PenstockHookFails
-        expr: rate(penstock_hook_duration_seconds_count{outcome="failed"}[5m]) > 0
+        expr: rate(penstock_hook_duration_seconds_count{outcome=~"error_.*|too_large_.*"}[5m]) > 0
         for: 5m
         annotations: {summary: "{{ $labels.hook }} does not answer; its on_error decides"}
       - alert: PenstockCredentialFails
-        expr: rate(penstock_grant_duration_seconds_count{outcome=~"refused|failed"}[5m]) > 0
+        expr: rate(penstock_grant_duration_seconds_count{outcome=~"refused|failed|unavailable"}[5m]) > 0
         for: 5m
         annotations: {summary: "No credential for {{ $labels.upstream }}"}
       - alert: PenstockReloadFailed

@@ -39,7 +39,7 @@ func (m *Metrics) newLists(over *prometheus.CounterVec) *handles[listKey, promet
 		func(k listKey) prometheus.Counter { return vec.WithLabelValues(k.server, k.kind, k.outcome) })
 }
 
-// UpstreamCall measures one request to an upstream, lists and handshakes too.
+// UpstreamCall measures one request to an upstream, lists too.
 // outcome is a word of the program: ok, error (the upstream's own), timeout,
 // lost, unavailable, invalid, cancelled.
 func (m *Metrics) UpstreamCall(upstream, method, outcome string, d time.Duration) {
@@ -50,7 +50,8 @@ func (m *Metrics) UpstreamCall(upstream, method, outcome string, d time.Duration
 }
 
 // Hook measures one run of a hook. event is that of the document, such as
-// tool.before; outcome is a word of the program: allow, rewrite, deny, failed.
+// tool.before; outcome is a word of the program: allow, rewrite, deny, and where
+// on_error decided error_allowed, error_denied, too_large_allowed, too_large_denied.
 func (m *Metrics) Hook(hook, event, outcome string, d time.Duration) {
 	if m == nil {
 		return
@@ -59,7 +60,8 @@ func (m *Metrics) Hook(hook, event, outcome string, d time.Duration) {
 }
 
 // Grant measures one request to a token server. kind is that of the upstream's
-// auth in the document; outcome is a word of the program: ok, refused, failed.
+// credentials in the document; outcome is a word of the program: ok, cached, refused,
+// failed, unavailable.
 func (m *Metrics) Grant(upstream, kind, outcome string, d time.Duration) {
 	if m == nil {
 		return
