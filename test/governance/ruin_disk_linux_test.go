@@ -82,7 +82,7 @@ func TestAnAuditDiskThatFillsInTheMiddleOfLoadDoesWhatItsDocumentDeclares(t *tes
 		}
 		wait(t, "recovery", 15*time.Second, func() bool {
 			n := h.counts()
-			return n["penstock_audit_failing"] == 0 && n["penstock_audit_records_queued"] == 0
+			return n["penstock_audit_failing"] == 0 && n["penstock_audit_queued_bytes"] == 0
 		})
 		if r := h.do(&query{Params: echo("after")}); !r.served() {
 			t.Errorf("after: %v", r)

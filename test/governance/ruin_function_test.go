@@ -63,7 +63,9 @@ func TestAFunctionOfTheEmbeddingProgramIsAHookAfterThoseOfTheDocument(t *testing
 func TestAFunctionThatPanicsHangsOrFailsDoesWhatItsOptionsDeclare(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]penstock.HookFunc{
-		"panics": func(context.Context, *penstock.HookCall) (penstock.HookVerdict, error) { panic("a secret of the function") },
+		"panics": func(context.Context, *penstock.HookCall) (penstock.HookVerdict, error) {
+			panic("a secret of the function")
+		},
 		"hangs": func(ctx context.Context, _ *penstock.HookCall) (penstock.HookVerdict, error) {
 			<-ctx.Done()
 			return penstock.HookVerdict{}, ctx.Err()
