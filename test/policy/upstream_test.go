@@ -20,6 +20,7 @@ type upstream struct {
 	t      testing.TB
 	name   string // of what it answers
 	legacy bool
+	caps   string // raw
 	more   string // raw members of its description, such as instructions
 
 	mu      sync.Mutex          // guards what follows
@@ -37,7 +38,7 @@ type received struct{ method, target, params string }
 
 func newUpstream(t testing.TB, name string, legacy bool) *upstream {
 	u := &upstream{
-		t: t, name: name, legacy: legacy, lists: map[string][]string{}, streams: map[chan string]string{},
+		t: t, name: name, legacy: legacy, caps: upstreamCaps, lists: map[string][]string{}, streams: map[chan string]string{},
 		replies: map[string]chan string{}, closed: make(chan struct{}),
 	}
 	u.Server = httptest.NewServer(u)
@@ -130,10 +131,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == "server/discover" && !u.legacy:
-		result(with(`"supportedVersions":["`+modernVersion+`"],"ttlMs":600000,"cacheScope":"public","capabilities":`+upstreamCaps, u.more))
+		result(with(`"supportedVersions":["`+modernVersion+`"],"ttlMs":600000,"cacheScope":"public","capabilities":`+u.caps, u.more))
 	case m.Method == "initialize" && u.legacy:
 		w.Header().Set("Mcp-Session-Id", "s")
-		result(with(`"protocolVersion":"2025-11-25","serverInfo":{"name":"peer","version":"1"},"capabilities":`+upstreamCaps, u.more))
+		result(with(`"protocolVersion":"2025-11-25","serverInfo":{"name":"peer","version":"1"},"capabilities":`+u.caps, u.more))
 	case listKinds[m.Method] != "":
 		kind := listKinds[m.Method]
 		u.mu.Lock()
@@ -315,4 +316,16 @@ func eventually(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("it did not happen that %s", what)
 		}
 	}
+}
+
+// replied are the answers that came to questions.
+func (u *upstream) replied() (out []received) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, r := range u.seen {
+		if r.method == "" {
+			out = append(out, r)
+		}
+	}
+	return out
 }
