@@ -30,6 +30,7 @@ var leaves = []string{"wire", "mcp", "fault"}
 // uses, and gateway joins them; what stands here are the exceptions.
 var allowed = map[string][]string{
 	"wire":  {"fault"},
+	"task":  {"store"}, // likewise, of the records of who owns a task
 	"north": {"store"}, // the repository interface of its sessions, never an engine
 }
 
