@@ -10,18 +10,18 @@ import (
 
 // Relay says which notifications the gateway relays; what it does not relay is
 // not advertised.
-type Relay struct{ ListChanged, Subscribe bool }
+type Relay struct{ ListChanged, Subscribe, Tasks bool }
 
 // MergeCapabilities is the union of what upstreams declared, as far as the
 // gateway serves it (S20 to S25): completions, logging, prompts, resources,
-// tools, and from 2025-11-25 on the MCP Apps extension. caps are raw
+// tools, from 2025-11-25 on the MCP Apps extension, and for modern clients the tasks extension. caps are raw
 // capabilities objects; one that is no object declares nothing. listChanged
 // follows relay alone, so that an upstream that comes late is announced;
 // subscribe also needs an upstream that has it. The result is a raw object,
 // the same for the same declarations in whatever order.
 func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 	declared := map[string]bool{}
-	subscribe := false
+	subscribe, tasks := false, false
 	var ui [][]byte
 	for _, c := range caps {
 		// What stands before a fault counts; the rest was never declared.
@@ -36,6 +36,9 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 			case "extensions":
 				if v := member(value, mcp.ExtensionUI, ""); v != nil && v[0] == '{' {
 					ui = append(ui, v)
+				}
+				if v := member(value, mcp.ExtensionTasks, ""); v != nil && v[0] == '{' {
+					tasks = true
 				}
 			}
 			return nil
@@ -63,6 +66,7 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 	if declared["completions"] {
 		add("completions")
 	}
+	var extensions []string
 	if len(ui) > 0 && rev >= mcp.V20251125 {
 		// Settings that upstreams do not share are nobody's to promise.
 		settings := ui[0]
@@ -71,7 +75,13 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 				settings = []byte("{}")
 			}
 		}
-		add("extensions", string(append(append(wire.AppendString(nil, mcp.ExtensionUI), ':'), settings...)))
+		extensions = append(extensions, string(append(append(wire.AppendString(nil, mcp.ExtensionUI), ':'), settings...)))
+	}
+	if tasks && relay.Tasks && rev.Era() == mcp.Modern {
+		extensions = append(extensions, `"`+mcp.ExtensionTasks+`":{}`)
+	}
+	if len(extensions) > 0 {
+		add("extensions", extensions...)
 	}
 	if declared["logging"] {
 		add("logging")

@@ -99,6 +99,25 @@ func (s *Server) targetOf(kind mcp.Kind, n *node) Target {
 	}
 }
 
+// ToolOf is the target that a tool of an upstream is judged as, whether or not a list
+// is known to have it: for what is left of a call of it, such as a task.
+func (s *Server) ToolOf(upstream, tool string) Target {
+	member, ok := s.names.index[upstream]
+	t := Target{Upstream: upstream, Kind: mcp.Tools, ID: tool, Exposed: tool, Rule: "task"}
+	if !ok {
+		return t
+	}
+	exposed, _ := s.names.name(member, tool)
+	t.Exposed = exposed
+	t.Names = s.judgedSplit(mcp.Tools, split{member, tool}, exposed)
+	if m := s.common.merged[mcp.Tools].cur.Load(); m != nil {
+		if n := m.table.byOrigin[origin{member, tool}]; n != nil {
+			t.Names, t.Notes = n.names, n.item.notes
+		}
+	}
+	return t
+}
+
 // shownMissing is what a viewer is told of what a list lacks: nothing of upstreams
 // that it could see nothing of.
 func (m *merged) shownMissing(who Viewer, kind mcp.Kind) []Missing {

@@ -18,6 +18,9 @@ const (
 	Listen             = "subscriptions/listen"
 	Subscribe          = "resources/subscribe"
 	Unsubscribe        = "resources/unsubscribe"
+	TasksGet           = "tasks/get"
+	TasksUpdate        = "tasks/update"
+	TasksCancel        = "tasks/cancel"
 	Cancelled          = "notifications/cancelled"
 	Progress           = "notifications/progress"
 	LogMessage         = "notifications/message"
@@ -69,6 +72,9 @@ func init() {
 		{Name: Listen, Modern: true, Stream: true},
 		{Name: Subscribe, Legacy: true},
 		{Name: Unsubscribe, Legacy: true},
+		{Name: TasksGet, Modern: true, Header: FromTaskID, Safe: true},
+		{Name: TasksUpdate, Modern: true, Header: FromTaskID},
+		{Name: TasksCancel, Modern: true, Header: FromTaskID},
 	} {
 		methods[m.Name] = m
 	}

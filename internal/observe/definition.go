@@ -85,6 +85,8 @@ var (
 		"Decisions of the policy; deny and hidden after a change of the rules: penstock explain NAME --as SUBJECT says which rule decides", "effect")
 	limited = define("counter", "limited_total",
 		"Requests refused by a limit, by its scope; principal and in_flight are one caller, global is all together: raise the limit or find the caller in the audit", "scope")
+	tasks = define("counter", "tasks_total",
+		"What became of tasks and of ids that were asked for; refused, withheld and collision: a tool ran whose task nobody can follow; foreign: somebody asks for the tasks of others", "event")
 	hookSeconds = define("histogram", "hook_duration_seconds",
 		"Time of each hook; its _count is the number of runs. Every call waits for it; outcome error_* or too_large_*: on_error decided in the hook's place", "hook", "event", "outcome")
 	grantSeconds = define("histogram", "grant_duration_seconds",

@@ -32,6 +32,7 @@ type Metrics struct {
 	identities *handles[string, prometheus.Counter]
 	decisions  *handles[string, prometheus.Counter]
 	limited    *handles[string, prometheus.Counter]
+	tasks      *handles[string, prometheus.Counter]
 	reloads    *handles[string, prometheus.Counter]
 
 	watched atomic.Pointer[func() Snapshot]
@@ -57,6 +58,7 @@ func NewMetrics(version string) *Metrics {
 	m.identities = m.perWord(identities, over)
 	m.decisions = m.perWord(decisions, over)
 	m.limited = m.perWord(limited, over)
+	m.tasks = m.perWord(tasks, over)
 	m.reloads = m.perWord(reloads, over)
 	m.reloads.get(OK)
 	m.reloads.get(Failed) // an alert sees a rise only from a value that was there before

@@ -101,6 +101,7 @@ func used(t testing.TB) *Metrics {
 	m.Identity("ok")
 	m.Decision("deny")
 	m.Limited("principal")
+	m.Task("minted")
 	m.Hook("dlp", "tool.before", "deny", time.Millisecond)
 	m.Grant("files", "token_exchange", "failed", time.Minute)
 	m.Reload(false)

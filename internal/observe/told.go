@@ -104,6 +104,16 @@ func (m *Metrics) Limited(scope string) {
 	m.limited.get(scope).Inc()
 }
 
+// Task counts what became of a task or of an id that was asked for: minted,
+// refused, invalid, withheld, collision, not_offered, unknown, foreign, denied,
+// located or ambiguous.
+func (m *Metrics) Task(event string) {
+	if m == nil {
+		return
+	}
+	m.tasks.get(event).Inc()
+}
+
 // Reload counts one attempt to take over another document.
 func (m *Metrics) Reload(ok bool) {
 	if m == nil {
