@@ -215,8 +215,8 @@ var badDocuments = map[string]badDocument{
 	"separator": {"servers: {default: {separator: '/'}}", []string{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,
 	}, false},
-	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\ntasks: {}\n", []string{
+	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\ndurable: {}\n", []string{
 		`4:5: upstreams.jobs.durable: not available in this version`,
-		`5:1: tasks: not available in this version`,
+		`5:1: durable: not available in this version`,
 	}, false},
 }

@@ -7,7 +7,6 @@ import "slices"
 // key of a map. A version that brings a feature takes its lines away.
 var unavailable = []string{
 	"upstreams.*.durable",
-	"tasks",
 	"durable",
 }
 

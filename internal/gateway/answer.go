@@ -15,8 +15,9 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// answer relays an upstream's answer to the client.
-func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer) error {
+// answer relays an upstream's answer to the client. offered says that the upstream
+// may make a task of the call.
+func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer, offered bool) error {
 	plan := g.plan(x, v, m, link)
 	if x.Era == mcp.Modern && link.Era != mcp.Modern {
 		// It has no words for a question; what looks like one was not checked, and
@@ -44,11 +45,14 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 	if s.Error.Ok() {
 		return g.upstreamError(x, v, m, t, link, s, whole, &plan)
 	}
+	if offered && isTask(s) {
+		return g.minted(ctx, x, v, m, t, link, s, whole, &plan)
+	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
 		return err
 	}
 	if !unseen {
-		if whole, err = g.after(ctx, x, v, t, s, whole); err != nil {
+		if whole, err = g.after(ctx, x, v, t, s, whole, false); err != nil {
 			return err
 		}
 	}

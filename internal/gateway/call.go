@@ -185,6 +185,7 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	c := outbounds.Get().(*outbound)
 	defer c.free()
 	c.g, c.x, c.v, c.t, c.link, c.name = g, x, v, t, link, name
+	defer c.offerTasks(ctx, m).Release()
 	c.next = c.recall()
 	for {
 		question, err := c.send(ctx, m, key, buf)
@@ -231,7 +232,7 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 		return nil, elsewhere(m.south, o.link, key, err, r.Safe)
 	}
 	defer a.Close()
-	err = o.g.answer(ctx, o.x, o.v, m, o.t, o.link, a)
+	err = o.g.answer(ctx, o.x, o.v, m, o.t, o.link, a, o.tasks)
 	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, answerOutcome(o.x, err), took)
 	var q *questionError
 	if err != nil && errors.As(err, &q) {

@@ -14,7 +14,7 @@ import (
 
 // relays is what is passed on of changes. It is advertised whatever the upstreams
 // do, so that one that comes late is announced (DESIGN section 4).
-var relays = catalog.Relay{ListChanged: true, Subscribe: true}
+var relays = catalog.Relay{ListChanged: true, Subscribe: true, Tasks: true}
 
 // maxInstructions bounds the merged instructions.
 const maxInstructions = 16 << 10

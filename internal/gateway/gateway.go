@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/store"
 	"github.com/penstock-mcp/penstock/internal/store/memory"
+	"github.com/penstock-mcp/penstock/internal/task"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -57,9 +58,13 @@ type Gateway struct {
 	metrics   *observe.Metrics
 	tracer    *observe.Tracer
 	rates     map[string]*limit.Bucket // of upstreams, by key; nil: no bound
-	ends      map[string]func()        // of what makes the credentials of an upstream, by key
-	overseen  *overseen                // shared with predecessor and successor
-	self      map[mcp.Revision][]byte  // our Implementation, as each revision shows it
+	tasks     *task.Index              // shared with predecessor and successor
+	flights   *task.Flights            // likewise
+	keeping   *engine                  // runs tasks; likewise
+	locator   *task.Locator
+	ends      map[string]func()       // of what makes the credentials of an upstream, by key
+	overseen  *overseen               // shared with predecessor and successor
+	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
 	caps      capsCache
 	declared  declaredCache
 	askable   askableCache
@@ -87,6 +92,9 @@ type member struct {
 	origin []byte // the origin tag, raw JSON
 	mapURI func(dst []byte, uri string) ([]byte, bool)
 	stray  func(*wire.Answer) error // takes notifications of calls that are not theirs
+
+	addresses [][32]byte // digests of its replicas' addresses
+	tasked    atomic.Pointer[taskedCaps]
 
 	rate    *limit.Bucket // nil: no bound
 	trusted bool          // the annotations of its tools count in policy
@@ -216,6 +224,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, server string, in io.Reader, o
 // Start connects the upstreams and keeps them known until Close.
 func (g *Gateway) Start() {
 	g.identity.start()
+	g.keeping.start()
 	g.audit.engine.start()
 	for key, u := range g.upstreams {
 		var known atomic.Bool
@@ -277,6 +286,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 		u.EndSession(g.watchKey())
 	}
 	g.closeExcept(ctx, nil)
+	g.keeping.end(ctx)
 	g.identity.end(ctx)
 	g.endTraces(ctx)
 	g.audit.engine.end(ctx)
@@ -380,6 +390,9 @@ func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) (err error) {
 	}
 	if x.Method.List {
 		return g.list(ctx, x, v)
+	}
+	if x.Method.Header == mcp.FromTaskID {
+		return g.task(ctx, x, v)
 	}
 	if x.Method.Header != mcp.NoName {
 		return g.call(ctx, x, v)

@@ -45,6 +45,9 @@ func (g *Gateway) govern(version Version, before *Gateway) (err error) {
 		}
 	}
 	g.audit = g.recorder(before)
+	if err := g.tasking(before); err != nil {
+		return fmt.Errorf("tasks: %w", err)
+	}
 	return g.tracing(version, before)
 }
 

@@ -54,10 +54,10 @@ func sentArguments(x *north.Exchange) []byte {
 
 // after asks the hooks of step 10 about a result that is held whole, and returns
 // the message with the result they let pass. Questions are no results: what is
-// asked is not yet answered.
-func (g *Gateway) after(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, s *wire.Answer, whole []byte) ([]byte, error) {
+// asked is not yet answered. A task that was made of the call is one (minted).
+func (g *Gateway) after(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, s *wire.Answer, whole []byte, minted bool) ([]byte, error) {
 	e := hook.After(t.Kind)
-	if !g.hooks.Wants(e) || !isFinal(s) {
+	if !g.hooks.Wants(e) || !minted && !isFinal(s) {
 		return whole, nil
 	}
 	c := g.afterCall(x, v, t, e)

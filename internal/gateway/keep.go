@@ -17,6 +17,7 @@ import (
 type Storage struct {
 	Sessions store.Sessions // northern sessions
 	Souths   store.Souths   // southbound ones; nil: they end with the process
+	Tasks    store.Tasks    // who owns which task; nil: in the process
 	Claims   store.Claims   // on GET streams; nil: no other process shares the sessions
 	Ring     [][]byte       // sealing keys of this store; the document's own come first
 	Instance string         // names this process in shared records

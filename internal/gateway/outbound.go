@@ -33,6 +33,7 @@ type outbound struct {
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte
 	token  bool   // our id is the progress token, too
+	tasks  bool   // the tasks extension is declared to the upstream
 	trace  []byte // traceparent of this call; nil: there is none
 	body   []byte
 	params []south.Param
@@ -118,9 +119,9 @@ func (o *outbound) headerName() string {
 	return mcp.EncodeHeader(o.t.ID)
 }
 
-// modernToModern passes the caller's capabilities on, without the tasks
-// extension, whose tasks nobody here could find again in this version; and
-// opens the state of a question that is being answered.
+// modernToModern passes the caller's capabilities on, and the tasks extension only
+// where a task could be found again; and opens the state of a question that is
+// being answered.
 func (o *outbound) modernToModern() error {
 	m := &o.x.Msg
 	if m.MetaServerInfo.Ok() || m.MetaSubscription.Ok() {
@@ -133,7 +134,7 @@ func (o *outbound) modernToModern() error {
 		o.edits = edits
 	}
 	raw := m.MetaCaps.Of(m.Raw)
-	if kept := o.g.caps.filter(raw); len(kept) != len(raw) {
+	if kept := o.g.caps.filter(raw); len(kept) != len(raw) && !o.tasks {
 		o.replace(m.MetaCaps, kept)
 	}
 	if m.RequestState.Ok() {

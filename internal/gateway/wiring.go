@@ -242,6 +242,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 		}
 		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
 		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key), stray: g.overhear(key, g.upstreams[key])}
+		m.addresses = addressDigests(u)
 		m.rate, m.trusted = g.rates[key], bool(u.TrustAnnotations)
 		v.members, v.keys = append(v.members, m), append(v.keys, key)
 		v.byKey[key] = m

@@ -1,0 +1,279 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock-mcp/penstock/config"
+	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/fault"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/store"
+	"github.com/penstock-mcp/penstock/internal/task"
+	"github.com/penstock-mcp/penstock/internal/wire"
+)
+
+// declaresTasks reports whether a modern request declares the tasks extension.
+func (g *Gateway) declaresTasks(x *north.Exchange) bool {
+	raw := x.Msg.MetaCaps.Of(x.Msg.Raw)
+	return len(g.caps.filter(raw)) != len(raw)
+}
+
+// speaksTasks reports whether what an upstream declared has the tasks extension.
+func speaksTasks(caps []byte) bool { return len(at(caps, tasksPath)) > 0 }
+
+var tasksPath = []string{"extensions", mcp.ExtensionTasks}
+
+// offerTasks makes room for the task that a call may mint, and has the extension
+// declared to the upstream where there is some (DESIGN section 9). Without it the
+// upstream answers at once, or says what it needs.
+func (o *outbound) offerTasks(ctx context.Context, m *member) *task.Slot {
+	if o.x.Era != mcp.Modern || o.link.Era != mcp.Modern || o.x.Method.Name != mcp.ToolsCall || !o.g.declaresTasks(o.x) || !m.minting(o.link) {
+		return nil
+	}
+	slot, err := o.g.tasks.Reserve(ctx, o.x.Principal.Key, o.g.taskLimits())
+	if err != nil {
+		o.g.metrics.Task("not_offered")
+		return nil
+	}
+	o.tasks = true
+	return slot
+}
+
+func (g *Gateway) taskLimits() task.Limits {
+	return task.Limits{All: g.doc.Tasks.Max, PerPrincipal: g.doc.Tasks.MaxPerPrincipal}
+}
+
+// minting reports whether a link's upstream speaks tasks, and remembers it for as
+// long as nothing else is known of the upstream.
+func (m *member) minting(l *south.Link) bool {
+	caps := l.Capabilities()
+	if known := m.tasked.Load(); known != nil && len(known.caps) == len(caps) && (len(caps) == 0 || &known.caps[0] == &caps[0]) {
+		return known.speaks
+	}
+	known := &taskedCaps{caps: caps, speaks: speaksTasks(caps)}
+	m.tasked.Store(known)
+	return known.speaks
+}
+
+// taskedCaps is what a capability set says of tasks.
+type taskedCaps struct {
+	caps   []byte
+	speaks bool
+}
+
+// isTask reports whether a result is a task that was made of its call.
+func isTask(s *wire.Answer) bool {
+	if !s.ResultType.Ok() {
+		return false
+	}
+	kind, err := wire.String(s.ResultType.Of(s.Raw))
+	return err == nil && kind == "task"
+}
+
+// minted answers a call with the task that its upstream made of it: who owns it is
+// committed before hooks and before a byte leaves (step 9 of a request's way).
+func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
+	id, err := wire.String(s.TaskID.Of(whole))
+	if err != nil || !task.ValidID(id) {
+		g.metrics.Task("invalid")
+		return fault.New(fault.InvalidAnswer, "upstream %q made a task of the call and did not say which", m.key).
+			WithHint("the tool runs; tell the upstream's owner")
+	}
+	rec := &store.Task{
+		Principal: x.Principal.Key, Server: v.name, Upstream: m.key, Tool: t.ID, Exposed: t.Exposed,
+		Replica: m.replicaOf(link.Upstream),
+	}
+	if link.Child() {
+		rec.Instance = g.storage.Instance
+	}
+	life := lifeOf(s)
+	stored, err := g.tasks.Mint(ctx, id, rec, life)
+	var collision *task.CollisionError
+	if errors.As(err, &collision) {
+		stored, err = g.collided(ctx, x, v, id, rec, life, collision.Owner)
+	}
+	if err != nil {
+		return g.unminted(ctx, x, v, m, link, id, err)
+	}
+	g.metrics.Task("minted")
+	x.Trail.Detail = "task minted"
+	shown, err := g.after(ctx, x, v, t, s, whole, true)
+	if err == nil && !sameTask(s, shown, id) {
+		err = g.withheld(x, fault.New(fault.HookFailed, "a hook made another task of the result"))
+	}
+	if err != nil {
+		g.cancelQuietly(ctx, x, v, m, link, id)
+		if merr := g.tasks.Mark(context.WithoutCancel(ctx), stored, store.TaskWithheld); merr != nil {
+			g.log.Warn("a withheld task is not marked", "upstream", m.key, "error", merr)
+		}
+		g.metrics.Task("withheld")
+		return err
+	}
+	plan.Default = nil
+	plan.Drop = append(plan.Drop[:len(plan.Drop):len(plan.Drop)], asking...)
+	out, err := plan.Apply(nil, shown)
+	if err != nil {
+		return invalid(m, err)
+	}
+	return x.Reply(http.StatusOK, out)
+}
+
+// sameTask reports whether a result is still the task of that id.
+func sameTask(s *wire.Answer, whole []byte, id string) bool {
+	now, err := wire.String(s.TaskID.Of(whole))
+	return err == nil && now == id && isTask(s)
+}
+
+// collided deals with an id that this principal already has at another upstream:
+// that one is asked once, and gives way when it knows the task no more.
+func (g *Gateway) collided(ctx context.Context, x *north.Exchange, v *server, id string, rec *store.Task, life task.Life, owner *store.Task) (*store.Task, error) {
+	g.metrics.Task("collision")
+	if g.claims(ctx, x, v, owner.Upstream, id) != task.NotMine {
+		return nil, fault.New(fault.TaskAmbiguous, "the id of the task is one that you already have at another upstream").
+			WithHint("the tool ran, and its task was cancelled; wait until the other task has passed")
+	}
+	return g.tasks.Supplant(ctx, id, rec, life, owner)
+}
+
+// unminted answers for a task that nobody could find again: it is cancelled where
+// it was made.
+func (g *Gateway) unminted(ctx context.Context, x *north.Exchange, v *server, m *member, link *south.Link, id string, err error) error {
+	g.cancelQuietly(ctx, x, v, m, link, id)
+	g.metrics.Task("refused")
+	x.Trail.Detail = "task refused"
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, store.ErrFullFor), errors.Is(err, store.ErrFull):
+		return fault.Wrap(err, fault.AtCapacity, "no more tasks can be remembered").
+			WithHint("the tool ran, and its task was cancelled; try again when others have passed")
+	}
+	return fault.Wrap(err, fault.StoreUnavailable, "who owns the task cannot be stored now").
+		WithHint("the tool ran, and its task was cancelled; try again later")
+}
+
+// quietTime bounds a request that nobody waits for.
+const quietTime = 10 * time.Second
+
+// cancelQuietly cancels a task that its client will never hear of.
+func (g *Gateway) cancelQuietly(ctx context.Context, x *north.Exchange, v *server, m *member, link *south.Link, id string) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietTime)
+	defer cancel()
+	a, err := link.Send(within, g.ownTaskRequest(link, mcp.TasksCancel, id, x.Revision))
+	if err != nil {
+		g.log.Warn("a task that nobody will hear of is not cancelled", "server", v.name, "upstream", m.key, "error", err)
+		return
+	}
+	a.Close()
+}
+
+// ownTaskRequest is a request about a task that the gateway makes by itself.
+func (g *Gateway) ownTaskRequest(link *south.Link, method, id string, _ mcp.Revision) *south.Request {
+	rid := link.NextID(nil)
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), rid...)
+	b = append(append(b, `,"method":"`...), method...)
+	b = append(b, `","params":{"taskId":`...)
+	b = wire.AppendString(b, id)
+	if link.Era == mcp.Modern {
+		b = append(b, `,"_meta":{"`+mcp.MetaProtocolVersion+`":"`...)
+		b = append(b, mcp.LatestModern.String()...)
+		b = append(b, `","`+mcp.MetaClientInfo+`":`...)
+		b = append(b, g.self[mcp.LatestModern]...)
+		b = append(b, `,"`+mcp.MetaClientCapabilities+`":{"extensions":{"`+mcp.ExtensionTasks+`":{}}}}`...)
+	}
+	b = append(b, `}}`...)
+	r := &south.Request{Method: method, ID: rid, Body: b, Safe: method == mcp.TasksGet}
+	if link.Era == mcp.Modern {
+		r.Name = mcp.EncodeHeader(id)
+	}
+	return r
+}
+
+// lifeOf is what a result says of its task's lifetime.
+func lifeOf(s *wire.Answer) task.Life {
+	return lifeIn(s.Result.Of(s.Raw), s.TTL.Of(s.Raw))
+}
+
+func lifeIn(result, ttl []byte) task.Life {
+	var l task.Life
+	switch {
+	case len(ttl) == 0:
+		return l
+	case string(ttl) == "null":
+		l.Known, l.Unlimited = true, true
+	default:
+		ms, err := strconv.ParseFloat(string(ttl), 64)
+		if err != nil || ms != ms {
+			return l
+		}
+		l.Known = true
+		if ms >= float64(maxLife.Milliseconds()) {
+			l.Unlimited = true
+		} else {
+			l.TTL = time.Duration(max(ms, 0)) * time.Millisecond
+		}
+	}
+	if created, err := wire.String(at(result, createdPath)); err == nil {
+		if when, err := time.Parse(time.RFC3339Nano, created); err == nil {
+			l.Created = when
+		}
+	}
+	return l
+}
+
+// maxLife is the longest ttl that is taken for one.
+const maxLife = 10 * 365 * 24 * time.Hour
+
+var createdPath = []string{"createdAt"}
+
+// replicaOf is the digest of the address that a task is bound to, and zero where
+// an upstream has only one.
+func (m *member) replicaOf(u *south.Upstream) [32]byte {
+	r, ok := m.south.(*south.Replicas)
+	if !ok {
+		return [32]byte{}
+	}
+	for i := range r.Width() {
+		if r.At(i) == u {
+			return m.addresses[i]
+		}
+	}
+	return [32]byte{}
+}
+
+// at is where a task of a replica is reached; nil when there is no such address
+// any more.
+func (m *member) at(replica [32]byte) linker {
+	r, ok := m.south.(*south.Replicas)
+	if !ok || replica == [32]byte{} {
+		return m.south
+	}
+	for i, d := range m.addresses {
+		if d == replica {
+			return r.At(i)
+		}
+	}
+	return nil
+}
+
+// linker is an upstream, or one replica of it.
+type linker interface {
+	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
+}
+
+// addressDigests are what the replicas of an upstream are known by in records.
+func addressDigests(c *config.Upstream) [][32]byte {
+	var out [][32]byte
+	for _, address := range c.URLs {
+		out = append(out, sha256.Sum256([]byte(address)))
+	}
+	return out
+}
