@@ -27,7 +27,7 @@ type running struct {
 	doc       *config.Document
 	upstreams map[string]*upstream
 	origin    string
-	admin     http.Handler
+	gw        *penstock.Gateway
 	client    *http.Client
 
 	authorizations []string // sent instead of one
@@ -49,24 +49,8 @@ func keyOf(name string) string { return "psk_test-" + name }
 // serve runs a document. The upstreams offer what its comments say.
 func serve(t testing.TB, text string, change func(*config.Document)) *running {
 	t.Helper()
-	r := &running{t: t, doc: parsed(t, text), upstreams: map[string]*upstream{}}
-	all := offersOf(t, text)
-	for key, u := range r.doc.Upstreams {
-		if all[key] == nil {
-			t.Fatalf("no comment tells what %s offers:\n%s", key, text)
-		}
-		r.upstreams[key] = newUpstream(t, all[key])
-		u.URL, u.Era = r.upstreams[key].URL, "modern"
-	}
-	if a := r.doc.Auth; a != nil {
-		for i := range a.APIKeys {
-			sum := sha256.Sum256([]byte(keyOf(a.APIKeys[i].Name)))
-			a.APIKeys[i].Hash = "sha256:" + hex.EncodeToString(sum[:])
-		}
-		for i := range a.JWT {
-			a.JWT[i].JWKSURL = keySet(t)
-		}
-	}
+	r := &running{t: t, upstreams: map[string]*upstream{}}
+	r.doc = r.prepared(text)
 	if change != nil {
 		change(r.doc)
 	}
@@ -83,7 +67,7 @@ func serve(t testing.TB, text string, change func(*config.Document)) *running {
 	})
 	front := httptest.NewServer(gw.Handler())
 	transport := &http.Transport{}
-	r.origin, r.admin, r.client = front.URL, gw.Admin(), &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	r.gw, r.origin, r.client = gw, front.URL, &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		front.CloseClientConnections()
@@ -95,6 +79,43 @@ func serve(t testing.TB, text string, change func(*config.Document)) *running {
 		wg.Wait()
 	})
 	return r
+}
+
+// prepared is a document whose upstreams, keys and issuers are the test's.
+func (r *running) prepared(text string) *config.Document {
+	r.t.Helper()
+	doc := parsed(r.t, text)
+	all := offersOf(r.t, text)
+	for key, u := range doc.Upstreams {
+		if all[key] == nil {
+			r.t.Fatalf("no comment tells what %s offers:\n%s", key, text)
+		}
+		if r.upstreams[key] == nil {
+			r.upstreams[key] = newUpstream(r.t, all[key])
+		}
+		u.URL, u.Era = r.upstreams[key].URL, "modern"
+	}
+	if a := doc.Auth; a != nil {
+		for i := range a.APIKeys {
+			sum := sha256.Sum256([]byte(keyOf(a.APIKeys[i].Name)))
+			a.APIKeys[i].Hash = "sha256:" + hex.EncodeToString(sum[:])
+		}
+		for i := range a.JWT {
+			a.JWT[i].JWKSURL = keySet(r.t)
+		}
+	}
+	return doc
+}
+
+// reload has another document served.
+func (r *running) reload(text string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r.doc = r.prepared(text)
+	if err := r.gw.Reload(ctx, r.doc); err != nil {
+		r.t.Fatalf("reload: %v", err)
+	}
 }
 
 // credential is the value of Authorization for somebody: the API key of that subject, or a token with these claims.
@@ -215,7 +236,7 @@ func (r *running) listed(server, authorization string) map[string]bool {
 func (r *running) explain(q url.Values) []gateway.Explained {
 	r.t.Helper()
 	rec := httptest.NewRecorder()
-	r.admin.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/explain?"+q.Encode(), nil))
+	r.gw.Admin().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/explain?"+q.Encode(), nil))
 	var out []gateway.Explained
 	if err := json.Unmarshal(rec.Body.Bytes(), &out); err != nil {
 		r.t.Fatalf("%v: %s", err, rec.Body)
