@@ -110,7 +110,7 @@ const starterTail = `
 # tokens of an identity provider.
 #auth:
 #  api_keys:
-#    - {name: alice, hash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", subject: alice, scopes: [read]}
+#    - {name: alice, hash: "sha256:0000000000000000000000000000000000000000000000000000000000000001", subject: alice, scopes: [read]}
 
 # What they may call. Without a policy everything; with one, what a rule allows.
 #policy:
