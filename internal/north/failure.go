@@ -125,7 +125,8 @@ func (h *Handler) refuse(w http.ResponseWriter, x *Exchange, err error) {
 	hd["Content-Type"] = jsonType
 	hd["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.WriteHeader(entry.HTTP)
-	_, _ = w.Write(b)
+	n, _ := w.Write(b) // a client that is gone reads no refusal
+	x.Trail.Out = int64(n)
 }
 
 // errorBody is a JSON-RPC error message; without an id it has none (checklist 27).
