@@ -116,8 +116,17 @@ func together() (run func(t *testing.T, name string, f func(t *testing.T)), ende
 	}, all.Wait
 }
 
+// reporter is what a test, and a property of one, is told of.
+type reporter interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 // wait waits until something is so.
-func wait(t testing.TB, what string, most time.Duration, is func() bool) {
+func wait(t reporter, what string, most time.Duration, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(most); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
