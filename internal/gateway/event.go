@@ -67,7 +67,7 @@ var (
 )
 
 // overhear is for notifications that a call's stream brought and that are not the
-// call's: a change is everybody's who listens, and all else nobody's.
+// call's: that something changed is everybody's who listens, and all else nobody's.
 func (g *Gateway) overhear(key string, u upstream) func(*wire.Answer) error {
 	return func(s *wire.Answer) error {
 		method, err := wire.String(s.Method.Of(s.Raw))
@@ -79,9 +79,8 @@ func (g *Gateway) overhear(key string, u upstream) func(*wire.Answer) error {
 		case changed:
 			g.board.Changed(key, kind)
 		case method == mcp.ResourceUpdated:
-			params := s.Params.Of(s.Raw)
-			if uri, err := wire.String(at(params, uriPath)); err == nil {
-				g.board.Updated(key, uri, params)
+			if uri, err := wire.String(at(s.Params.Of(s.Raw), uriPath)); err == nil {
+				g.board.Strayed(key, uri)
 			}
 		case method == mcp.Progress:
 			u.Dropped("an upstream reported progress of nothing that asked for it; it is dropped")

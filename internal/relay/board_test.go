@@ -128,6 +128,20 @@ func TestUpdatesGoToWhoSubscribedAndToNobodyElse(t *testing.T) {
 	})
 }
 
+// What a call's stream says is that caller's, and listeners may be anybody.
+func TestWhatStraysFromACallTellsNothingButTheChange(t *testing.T) {
+	at(t, []string{"a", "b"}, func(t *testing.T, b *Board, h *house) {
+		b.Strayed("a", "file:///d/f") // nobody listens
+		file := b.Listen(View{Server: "s"}, mcp.Filter{}, []Resource{{"a", "file:///d/f", "A"}})
+		folder := b.Listen(View{Server: "s", Principal: [32]byte{1}}, mcp.Filter{}, []Resource{{"a", "file:///d", "D"}, {"a", "file:///x", "X"}})
+		foreign := b.Listen(View{Server: "s"}, mcp.Filter{}, []Resource{{"b", "file:///d/f", "B"}})
+		b.Strayed("a", "file:///d/f")
+		expect(t, file, "a change during a call", "A ")
+		expect(t, folder, "a change below a folder", "D ")
+		expect(t, foreign, "the same URI of another upstream")
+	})
+}
+
 func TestWhoDoesNotKeepUpIsToldSoAlone(t *testing.T) {
 	at(t, []string{"a"}, func(t *testing.T, b *Board, h *house) {
 		slow := b.Listen(View{Server: "s"}, mcp.Filter{}, []Resource{{"a", "d", "D"}})

@@ -240,13 +240,27 @@ func (h *Hub) Updated(uri string, params []byte) {
 	}
 }
 
-// Updated is Hub.Updated for what came on another way.
-func (b *Board) Updated(upstream, uri string, params []byte) {
+// Strayed is a resources/updated that came on another way, such as the stream of a
+// call. That way is somebody's, and what it says, down to the name of what lies
+// below a resource, may be for that caller alone: listeners learn that what they
+// subscribed to may have changed, and nothing else (DESIGN section 7).
+func (b *Board) Strayed(upstream, uri string) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	h := b.hubs[upstream]
-	b.mu.Unlock()
-	if h != nil {
-		h.Updated(uri, params)
+	if h == nil {
+		return
+	}
+	for sub := range pathsOf(uri) {
+		for l, exposed := range h.uris[sub] {
+			shown := true
+			if b.rooms != nil {
+				exposed, shown = b.rooms.Expose(l.group.view, upstream, sub, exposed)
+			}
+			if shown {
+				l.update(exposed, nil)
+			}
+		}
 	}
 }
 
