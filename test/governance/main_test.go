@@ -1,17 +1,17 @@
 package governance_test
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-mcp/penstock/internal/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if folder != "" {
-			_ = os.RemoveAll(folder)
-		}
-		os.Exit(code)
-	}))
-}
+// withDatabase ends the database server of the tests after they ran.
+type withDatabase struct{ *testing.M }
+
+// Run implements goleak.TestingM.
+func (m withDatabase) Run() int { return pgtest.Main(m.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
