@@ -1,4 +1,5 @@
-// Package memory keeps sessions in the process. Nothing of it survives a restart.
+// Package memory keeps sessions and tasks in the process. Nothing of it survives
+// a restart.
 //
 // It stands beside SQLite in memory, which serves every other repository of a
 // memory: store, because it is enough and costs less: as a row a session took
