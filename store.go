@@ -12,12 +12,18 @@ import (
 )
 
 // Store is where a gateway keeps what must survive it: the sessions of legacy
-// clients, those it holds at upstreams for them, and the keys that seal. It is
-// safe for concurrent use. Close it after the gateways that use it.
+// clients, those it holds at upstreams for them, who owns which task, and the
+// keys that seal. It is safe for concurrent use. Close it after the gateways that use it.
 type Store struct {
 	e    *engine.Store
 	ring [][]byte
 }
+
+// Bounds on owned tasks, where the document does not say otherwise.
+const (
+	tasksMax             = 1_000_000
+	tasksMaxPerPrincipal = 10_000
+)
 
 // OpenStore opens the store that a document's state names, and brings its
 // tables up to this version.
@@ -26,6 +32,7 @@ func OpenStore(ctx context.Context, doc *config.Document, log *slog.Logger) (*St
 		URL: doc.State.Reveal(), Log: log,
 		Sessions: doc.Limits.Sessions, SessionsPerPrincipal: doc.Limits.SessionsPerPrincipal,
 		IdleSession: time.Duration(doc.Limits.IdleSession),
+		Tasks:       tasksMax, TasksPerPrincipal: tasksMaxPerPrincipal,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("state %s: %w", doc.State, err)
@@ -49,7 +56,7 @@ func (s *Store) Close() error { return s.e.Close() }
 
 // storage is the store as the pipeline uses it.
 func (s *Store) storage() gateway.Storage {
-	st := gateway.Storage{Sessions: s.e.Sessions(), Ring: s.ring, Instance: s.e.Instance(), Health: s.e.Health}
+	st := gateway.Storage{Sessions: s.e.Sessions(), Tasks: s.e.Tasks(), Ring: s.ring, Instance: s.e.Instance(), Health: s.e.Health}
 	if s.e.Durable() {
 		st.Souths, st.Claims = s.e.South(), s.e.Claims()
 	}

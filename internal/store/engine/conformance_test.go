@@ -98,3 +98,23 @@ func TestKeysConform(t *testing.T) {
 		})
 	})
 }
+
+func TestTasksConform(t *testing.T) {
+	each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		conformance.Tasks(t, func(t *testing.T, b conformance.Bounds) store.Tasks {
+			return open(t, taskOptions(fresh(t), b)).Tasks()
+		})
+	})
+}
+
+// taskOptions are those of a store that holds tasks within b, of which 0 is a
+// bound too.
+func taskOptions(address string, b conformance.Bounds) engine.Options {
+	none := func(n int) int {
+		if n == 0 {
+			return -1
+		}
+		return n
+	}
+	return engine.Options{URL: address, Now: b.Now, Tasks: none(b.Max), TasksPerPrincipal: none(b.MaxFor)}
+}

@@ -30,6 +30,8 @@ type Options struct {
 	SessionsPerPrincipal int
 	IdleSession          time.Duration
 	Souths               int // southbound sessions; 0: four for each northern one
+	Tasks                int // owned tasks
+	TasksPerPrincipal    int
 }
 
 // What runs in the background, and how often.
@@ -39,6 +41,7 @@ const (
 	sweepBatch  = 200
 	closingTime = 5 * time.Second // for the last uses to be written
 	cachedRows  = 1 << 16
+	cachedTasks = 100_000
 )
 
 // Store is an open store. Its methods and repositories are safe for concurrent
@@ -51,6 +54,7 @@ type Store struct {
 	keys     *tables.Keys
 	souths   *tables.Souths
 	claims   *tables.Claims
+	tasks    store.Tasks
 }
 
 // database is what the engines have in common.
@@ -86,12 +90,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.claims = tables.NewClaims(s.db)
 	if o.URL == "memory:" {
 		s.sessions = &inMemory{memory.NewSessions(o.Sessions, o.SessionsPerPrincipal, o.IdleSession, o.Now), s.claims}
+		s.tasks = memory.NewTasks(o.Tasks, o.TasksPerPrincipal, o.Now)
 		return s, nil
 	}
 	s.rows = tables.NewSessions(s.db, o.Instance, tables.SessionBounds{
 		Max: o.Sessions, MaxFor: o.SessionsPerPrincipal, Idle: o.IdleSession, Cached: min(o.Sessions, cachedRows),
 	}, o.Now)
 	s.sessions = s.rows
+	s.tasks = tables.NewTasks(s.db, tables.TaskBounds{Max: o.Tasks, MaxFor: o.TasksPerPrincipal, Cached: cachedTasks}, o.Now)
 	return s, nil
 }
 
@@ -117,6 +123,12 @@ func (o Options) complete() Options {
 	if o.Souths == 0 {
 		o.Souths = 4 * o.Sessions
 	}
+	if o.Tasks == 0 {
+		o.Tasks = 1_000_000
+	}
+	if o.TasksPerPrincipal == 0 {
+		o.TasksPerPrincipal = 10_000
+	}
 	return o
 }
 
@@ -139,6 +151,10 @@ func (s *Store) South() store.Souths { return s.souths }
 
 // Claims is the repository of claims on GET streams.
 func (s *Store) Claims() store.Claims { return s.claims }
+
+// Tasks is the repository of who owns which task. Its owner calls Expire: Run
+// does not, for how long records are kept is not the store's to know.
+func (s *Store) Tasks() store.Tasks { return s.tasks }
 
 // Health tells whether the store can be read and written. It waits a few
 // seconds at most.
