@@ -19,12 +19,6 @@ type Store struct {
 	ring [][]byte
 }
 
-// Bounds on owned tasks, where the document does not say otherwise.
-const (
-	tasksMax             = 1_000_000
-	tasksMaxPerPrincipal = 10_000
-)
-
 // OpenStore opens the store that a document's state names, and brings its
 // tables up to this version.
 func OpenStore(ctx context.Context, doc *config.Document, log *slog.Logger) (*Store, error) {
@@ -32,7 +26,7 @@ func OpenStore(ctx context.Context, doc *config.Document, log *slog.Logger) (*St
 		URL: doc.State.Reveal(), Log: log,
 		Sessions: doc.Limits.Sessions, SessionsPerPrincipal: doc.Limits.SessionsPerPrincipal,
 		IdleSession: time.Duration(doc.Limits.IdleSession),
-		Tasks:       tasksMax, TasksPerPrincipal: tasksMaxPerPrincipal,
+		Tasks:       doc.Tasks.Max, TasksPerPrincipal: doc.Tasks.MaxPerPrincipal,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("state %s: %w", doc.State, err)

@@ -19,7 +19,6 @@ type Storage struct {
 	Souths   store.Souths   // southbound ones; nil: they end with the process
 	Tasks    store.Tasks    // who owns which task; nil: in the process
 	Claims   store.Claims   // on GET streams; nil: no other process shares the sessions
-	Tasks    store.Tasks    // who owns which task; nil: that ends with the process
 	Ring     [][]byte       // sealing keys of this store; the document's own come first
 	Instance string         // names this process in shared records
 	Health   func(ctx context.Context) error

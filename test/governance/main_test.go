@@ -1,6 +1,7 @@
 package governance_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,4 +15,11 @@ type withDatabase struct{ *testing.M }
 // Run implements goleak.TestingM.
 func (m withDatabase) Run() int { return pgtest.Main(m.M) }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(withDatabase{m}, goleak.Cleanup(func(code int) {
+		if folder != "" {
+			_ = os.RemoveAll(folder)
+		}
+		os.Exit(code)
+	}))
+}

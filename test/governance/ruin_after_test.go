@@ -39,13 +39,13 @@ func TestAnAfterHookRewritesAndDeniesResults(t *testing.T) {
 					"prompt":   `"messages":[{"role":"user","content":{"type":"text","text":"` + mark + `"}}]`,
 					"resource": `"contents":[{"uri":"file:///a","text":"` + mark + `"}]`,
 				}[kind]
-				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) {
+				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
 					decide(w, `{"decision":"allow","result":`+resultOf(m, members)+`}`)
 				})
 				if r := c.do(&q); r.Code != 0 || !strings.Contains(string(r.Result), mark) || strings.Contains(string(r.Result), `"ok"`) {
 					t.Errorf("%s, %s, rewritten: %v", c.name, name, r)
 				}
-				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) {
+				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
 					decide(w, `{"decision":"deny","message":"too private"}`)
 				})
 				r := c.do(&q)
@@ -100,7 +100,7 @@ func TestAResultBeyondMaxBytesIsDecidedByOnError(t *testing.T) {
 						t.Errorf("%s: %d bytes, %.300s", name, len(r.Text), r)
 					}
 					// What is large, and not too large, is shown whole and can be rewritten.
-					j.decide(func(w http.ResponseWriter, _ *http.Request, q *question) {
+					j.decide(func(w http.ResponseWriter, _ *http.Request, q *hookQuestion) {
 						if strings.Count(string(q.Result), "#") < 100_000 {
 							http.Error(w, "not whole", http.StatusInternalServerError)
 							return
@@ -144,7 +144,7 @@ func TestQuestionsAreNotShownToHooksAndTheirAnswersGoOnUnderRewrittenArguments(t
 		j := newJudge(t)
 		h := build(t, over(m, "hooks:\n"+hooking("dlp", j, "deny", "", "tool.before", "tool.after")))
 		h.known("")
-		j.decide(func(w http.ResponseWriter, r *http.Request, q *question) {
+		j.decide(func(w http.ResponseWriter, r *http.Request, q *hookQuestion) {
 			if q.Result != nil {
 				allow(w, r, q)
 				return
@@ -196,7 +196,7 @@ func TestALegacyClientIsAskedAndTheHookSeesOnlyTheResult(t *testing.T) {
 		j := newJudge(t)
 		h := build(t, over(m, "hooks:\n"+hooking("dlp", j, "deny", "", "tool.before", "tool.after")))
 		h.known("")
-		j.decide(func(w http.ResponseWriter, _ *http.Request, q *question) {
+		j.decide(func(w http.ResponseWriter, _ *http.Request, q *hookQuestion) {
 			if q.Result != nil {
 				decide(w, `{"decision":"allow","result":`+resultOf(m, `"content":[{"type":"text","text":"seen"}]`)+`}`)
 				return
@@ -233,7 +233,7 @@ func TestACallerThatGivesUpWhileAHookHangsSendsNothing(t *testing.T) {
 	h := build(t, over(m, "hooks:\n"+strings.Replace(hooking("dlp", j, "allow", "", "tool.before"), "timeout: 1s", "timeout: 30s", 1)))
 	h.known("")
 	entered, left := make(chan struct{}, 10), make(chan struct{}, 10)
-	j.decide(func(_ http.ResponseWriter, r *http.Request, _ *question) {
+	j.decide(func(_ http.ResponseWriter, r *http.Request, _ *hookQuestion) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 		left <- struct{}{}

@@ -41,7 +41,7 @@ func TestABeforeHookAllowsAndDeniesEachKindForEachClient(t *testing.T) {
 				if r := c.do(&q); r.Code != 0 || r.Result == nil || len(m.calls(q.method())) != sent+1 {
 					t.Errorf("%s, %s, allowed: %v", c.name, kind, r)
 				}
-				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) {
+				j.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
 					decide(w, `{"decision":"deny","message":"not on a Sunday"}`)
 				})
 				r := c.do(&q)
@@ -74,7 +74,7 @@ func TestRewrittenArgumentsReachTheUpstreamByteForByte(t *testing.T) {
 		j := newJudge(t)
 		h := build(t, over(m, "hooks:\n"+hooking("dlp", j, "deny", "", befores)))
 		h.known("")
-		j.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) {
+		j.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
 			decide(w, `{"decision":"allow","arguments":`+rewritten+`}`)
 		})
 		for _, c := range h.carriers() {
@@ -112,7 +112,7 @@ func TestRewrittenArgumentsAreAuthorizedAgain(t *testing.T) {
 hooks:
 `+hooking("dlp", j, "deny", "", "tool.before")))
 	h.known("")
-	j.decide(func(w http.ResponseWriter, _ *http.Request, q *question) {
+	j.decide(func(w http.ResponseWriter, _ *http.Request, q *hookQuestion) {
 		decide(w, `{"decision":"allow","arguments":{"env":"`+map[bool]string{true: "prod", false: "test"}[strings.Contains(string(q.Arguments), "to-prod")]+`"}}`)
 	})
 	for _, c := range h.carriers() {
@@ -137,7 +137,7 @@ func TestParameterHeadersAreThoseOfTheRewrittenArguments(t *testing.T) {
 	j, m := newJudge(t), newMill(t, false)
 	h := build(t, over(m, "hooks:\n"+hooking("dlp", j, "deny", "", "tool.before")))
 	h.known("")
-	j.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) {
+	j.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
 		decide(w, `{"decision":"allow","arguments":{"region":"us","n":7}}`)
 	})
 	for _, c := range h.carriers() {
@@ -167,7 +167,7 @@ func TestHooksAreAskedInOrderAndEachSeesWhatTheOneBeforeMade(t *testing.T) {
 	t.Parallel()
 	first, second, m := newJudge(t), newJudge(t), newMill(t, false)
 	step := func(j *judge, from, to string) {
-		j.decide(func(w http.ResponseWriter, _ *http.Request, q *question) {
+		j.decide(func(w http.ResponseWriter, _ *http.Request, q *hookQuestion) {
 			if q.Result != nil {
 				decide(w, `{"decision":"allow","result":`+strings.ReplaceAll(string(q.Result), from, to)+`}`)
 				return
@@ -186,7 +186,7 @@ func TestHooksAreAskedInOrderAndEachSeesWhatTheOneBeforeMade(t *testing.T) {
 	if r.Text != "two" || m.calls("")[0].Arguments != `{"text":"two"}` {
 		t.Errorf("the upstream saw %s and the client %s", m.calls("")[0].Arguments, r.Text)
 	}
-	first.decide(func(w http.ResponseWriter, _ *http.Request, _ *question) { decide(w, `{"decision":"deny"}`) })
+	first.decide(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) { decide(w, `{"decision":"deny"}`) })
 	asked := len(second.questions("tool.before"))
 	if r := h.do(&query{Params: echo("denied")}); r.Code != hookRefused || len(second.questions("tool.before")) != asked || m.arrived("denied") != 0 {
 		t.Errorf("denied by the first: %v", r)

@@ -20,12 +20,12 @@ type judge struct {
 	mu      sync.Mutex // guards what follows
 	server  *http.Server
 	done    chan struct{}
-	decides func(w http.ResponseWriter, r *http.Request, q *question)
-	asked   []question
+	decides func(w http.ResponseWriter, r *http.Request, q *hookQuestion)
+	asked   []hookQuestion
 }
 
-// question is what a hook is asked.
-type question struct {
+// hookQuestion is what a hook is asked.
+type hookQuestion struct {
 	Hook, Event, Server, Upstream, Name, Original string
 	Principal                                     struct {
 		Issuer, Tenant, Subject string
@@ -35,7 +35,7 @@ type question struct {
 }
 
 // allow lets everything pass.
-func allow(w http.ResponseWriter, _ *http.Request, _ *question) { decide(w, `{"decision":"allow"}`) }
+func allow(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) { decide(w, `{"decision":"allow"}`) }
 
 // decide answers with a decision.
 func decide(w http.ResponseWriter, decision string) {
@@ -90,17 +90,17 @@ func (j *judge) kill() {
 func (j *judge) url() string { return "http://" + j.address + "/decide" }
 
 // decide makes it decide so from now on.
-func (j *judge) decide(f func(w http.ResponseWriter, r *http.Request, q *question)) {
+func (j *judge) decide(f func(w http.ResponseWriter, r *http.Request, q *hookQuestion)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decides = f
 }
 
 // questions are what it was asked at an event.
-func (j *judge) questions(event string) []question {
+func (j *judge) questions(event string) []hookQuestion {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []question
+	var out []hookQuestion
 	for _, q := range j.asked {
 		if q.Event == event {
 			out = append(out, q)
@@ -111,7 +111,7 @@ func (j *judge) questions(event string) []question {
 
 // ServeHTTP implements http.Handler.
 func (j *judge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var q question
+	var q hookQuestion
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, "no question", http.StatusBadRequest)
 		return
@@ -171,15 +171,15 @@ func (c *tally) settle(t *testing.T) (served, refused int) {
 // Tools are under a hook whose failure denies, and prompts under one whose failure allows.
 func TestAHookThatFailsInTheMiddleOfLoadDoesWhatItsDocumentDeclares(t *testing.T) {
 	t.Parallel()
-	with := func(f func(http.ResponseWriter, *http.Request, *question)) func(*judge) {
+	with := func(f func(http.ResponseWriter, *http.Request, *hookQuestion)) func(*judge) {
 		return func(j *judge) { j.decide(f) }
 	}
 	beside, ended := together()
 	defer ended()
 	for name, f := range map[string]struct{ begin, end func(*judge) }{
 		"killed":  {(*judge).kill, (*judge).start},
-		"hangs":   {with(func(_ http.ResponseWriter, r *http.Request, _ *question) { <-r.Context().Done() }), with(allow)},
-		"rubbish": {with(func(w http.ResponseWriter, _ *http.Request, _ *question) { decide(w, `{"decision":"perhaps"}`) }), with(allow)},
+		"hangs":   {with(func(_ http.ResponseWriter, r *http.Request, _ *hookQuestion) { <-r.Context().Done() }), with(allow)},
+		"rubbish": {with(func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) { decide(w, `{"decision":"perhaps"}`) }), with(allow)},
 	} {
 		beside(t, name, func(t *testing.T) {
 			j, m := newJudge(t), newMill(t, false)
@@ -249,7 +249,7 @@ func TestAHookThatFailsInTheMiddleOfLoadDoesWhatItsDocumentDeclares(t *testing.T
 func TestAHookThatIsSlowButInTimeRefusesNobody(t *testing.T) {
 	t.Parallel()
 	j, m := newJudge(t), newMill(t, false)
-	j.decide(func(w http.ResponseWriter, r *http.Request, q *question) {
+	j.decide(func(w http.ResponseWriter, r *http.Request, q *hookQuestion) {
 		time.Sleep(100 * time.Millisecond)
 		allow(w, r, q)
 	})
@@ -270,6 +270,6 @@ func TestAHookThatIsSlowButInTimeRefusesNobody(t *testing.T) {
 }
 
 // decided always decides so.
-func decided(decision string) func(http.ResponseWriter, *http.Request, *question) {
-	return func(w http.ResponseWriter, _ *http.Request, _ *question) { decide(w, decision) }
+func decided(decision string) func(http.ResponseWriter, *http.Request, *hookQuestion) {
+	return func(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) { decide(w, decision) }
 }
