@@ -83,6 +83,7 @@ type asked struct {
 // time of looking, so that it needs no goroutine. It is guarded by jobs.mu.
 type job struct {
 	id, owner, session, tool string
+	seq                      uint64 // place in the order of creation
 
 	state            jobState
 	message          string
@@ -107,6 +108,7 @@ type job struct {
 // jobView is a job at one moment. It is immutable.
 type jobView struct {
 	id, session, tool string
+	seq               uint64
 	state             jobState
 	message           string
 	created, updated  time.Time
@@ -119,7 +121,7 @@ type jobView struct {
 
 func (j *job) view() jobView {
 	v := jobView{
-		id: j.id, session: j.session, tool: j.tool, state: j.state, message: j.message, created: j.created, updated: j.updated,
+		id: j.id, session: j.session, tool: j.tool, seq: j.seq, state: j.state, message: j.message, created: j.created, updated: j.updated,
 		ttl: j.ttl, poll: j.poll, result: j.result, isError: j.isError, failure: j.failure,
 	}
 	for _, a := range j.asks {

@@ -55,7 +55,7 @@ func (s *streaming) Write(b []byte) (int, error) {
 	return s.body.Write(b)
 }
 
-// open sends a request whose answer is a stream, and returns what is written and
+// stream sends a request whose answer is a stream, and returns what is written and
 // how its client leaves.
 func stream(t *testing.T, h http.Handler, r *http.Request) (s *streaming, leave func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -291,5 +291,44 @@ func TestALatencyAndACloseReachEveryCall(t *testing.T) {
 		if code, _ := modernJob(t, s, "tools/list", ``); code != http.StatusServiceUnavailable {
 			t.Errorf("%d after the close", code)
 		}
+	})
+}
+
+// A test's clock may jump: what is open sees it when it is poked.
+func TestAPokeMakesStreamsLookAtTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		now := time.Unix(0, 0)
+		s := Jobs(JobOptions{Notify: true, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+		id := newTask(t, s, `"name":"bake_cake","arguments":{"flavor":"lemon"}`)
+		w, leave := stream(t, s, modernRequest("subscriptions/listen", fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id), jobCaps))
+		defer leave()
+		synctest.Wait()
+		_ = w.messages(t)
+		mu.Lock()
+		now = now.Add(time.Minute)
+		mu.Unlock()
+		s.Poke()
+		synctest.Wait()
+		var told []string
+		for _, m := range w.messages(t) {
+			told = append(told, m["params"].(object)["lastUpdatedAt"].(string))
+		}
+		if got := strings.Join(told, " "); got != "1970-01-01T00:00:01.000Z 1970-01-01T00:00:03.000Z 1970-01-01T00:00:07.000Z 1970-01-01T00:00:08.000Z" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestThePaceReplacesWhatToolsTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Jobs(JobOptions{Pace: time.Millisecond, TTL: -1})
+		id := newTask(t, s, `"name":"bake_cake","arguments":{"flavor":"lemon"}`)
+		time.Sleep(4 * time.Millisecond)
+		if got := task(t, s, id); got["status"] != "completed" || got["ttlMs"] != nil {
+			t.Errorf("%v", got)
+		}
+		time.Sleep(10000 * time.Hour)
+		_ = task(t, s, id)
 	})
 }

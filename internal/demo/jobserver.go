@@ -88,6 +88,15 @@ func Jobs(o JobOptions) *JobServer {
 	return s
 }
 
+// LegacyJobs returns a job server that speaks 2025-11-25 with sessions and its
+// experimental tasks: the client decides, within what a tool's
+// execution.taskSupport allows.
+func LegacyJobs(o JobOptions) *JobServer {
+	s := newJobServer(o)
+	s.serve = (&legacyJobs{s, &legacy{}}).ServeHTTP
+	return s
+}
+
 const (
 	jobInfo         = `{"name":"jobs","title":"Job Shop","version":"1.0.0","description":"Work that takes a while."}`
 	jobInstructions = "These tools take a while. Ask about a task no more often than it says, and answer what it asks."

@@ -20,6 +20,8 @@ type session struct {
 	calls int
 	taken map[string]int // parts by name
 
+	visit *visit // what a job server keeps of it; set before its id is told
+
 	used uint64 // when it was last used; guarded by sessions.mu
 }
 
