@@ -199,4 +199,3 @@ func (s *jobs) poke() {
 		f.ring()
 	}
 }
-

@@ -3,6 +3,9 @@
 //
 //	RUN <client revision> <upstream era> scenarios P/N checks P/N
 //
+// The run `tasks federated` is of the scenarios of the tasks extension instead, which call the demo's job server; only -run
+// selects it.
+//
 // What is known to fail stands in expected-failures.yaml, each with its reason. The program fails when something fails
 // that does not stand there, and when something that stands there passes; it says which on stderr. See
 // docs/development.md.
@@ -10,11 +13,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,6 +44,18 @@ var runs = []Run{
 	{"2026-07-28", "modern"},
 	{"2025-11-25", "modern"},
 	{"2026-07-28", "legacy"},
+}
+
+// onDemand are the runs that only -run selects.
+var onDemand = []Run{tasksRun}
+
+// selected are the runs whose name contains a text; the default is not to run those on demand.
+func selected(only string) []Run {
+	all := runs
+	if only != "" {
+		all = slices.Concat(runs, onDemand)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r Run) bool { return !strings.Contains(r.String(), only) })
 }
 
 func main() {
@@ -72,10 +89,7 @@ func conform(ctx context.Context, only string, direct bool) error {
 		return err
 	}
 	problems := 0
-	for _, run := range runs {
-		if !strings.Contains(run.String(), only) {
-			continue
-		}
+	for _, run := range selected(only) {
 		result, err := pass(ctx, run, direct, out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", run, err)
@@ -100,34 +114,72 @@ func conform(ctx context.Context, only string, direct bool) error {
 
 // pass starts fresh servers for one run, for the suite changes what the upstream lists, and ends them after it.
 func pass(ctx context.Context, run Run, direct bool, out string) (result *Result, err error) {
+	dir := filepath.Join(out, strings.ReplaceAll(run.String(), " ", "-"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if run == tasksRun {
+		return passTasks(ctx, direct, dir)
+	}
 	upstream, err := peers.GoEverything(run.Era == "modern").Start(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer upstream.Kill()
-	dir := filepath.Join(out, strings.ReplaceAll(run.String(), " ", "-"))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if direct {
+		return RunSuite(ctx, upstream.URL, run.Revision, dir)
+	}
+	err = behind(ctx, dir, func(url string) error {
+		result, err = RunSuite(ctx, url, run.Revision, dir)
+		return err
+	}, "--upstream", "fix="+upstream.URL)
+	return result, err
+}
+
+// passTasks is pass for the scenarios of the tasks extension.
+func passTasks(ctx context.Context, direct bool, dir string) (result *Result, err error) {
+	upstreams, err := startTasks()
+	if err != nil {
 		return nil, err
 	}
-	url := upstream.URL
-	if !direct {
-		binary, err := peers.Build(false)
-		if err != nil {
+	defer func() { err = errors.Join(err, upstreams.close()) }()
+	if direct {
+		if err := checkTools(ctx, upstreams.urls["jobs"], tasksTools, nil); err != nil {
 			return nil, err
 		}
-		gateway, err := peers.Serve(ctx, binary, dir, "--upstream", "fix="+upstream.URL)
-		if err != nil {
-			return nil, err
-		}
-		defer func() {
-			if stopped := gateway.Stop(); stopped != nil && err == nil {
-				err = fmt.Errorf("penstock did not end cleanly: %w\n%s", stopped, gateway.Output())
-			}
-			if write := os.WriteFile(filepath.Join(dir, "penstock.log"), []byte(gateway.Output()), 0o644); write != nil && err == nil {
-				err = write
-			}
-		}()
-		url = gateway.URL()
+		return RunTasks(ctx, upstreams.urls["jobs"], dir)
 	}
-	return RunSuite(ctx, url, run.Revision, dir)
+	document, err := upstreams.document(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = behind(ctx, dir, func(url string) error {
+		if err := checkTools(ctx, url, tasksTools, neighbours); err != nil {
+			return err
+		}
+		result, err = RunTasks(ctx, url, dir)
+		return err
+	}, "--config", document)
+	return result, err
+}
+
+// behind runs test against a Penstock of its own, which is started with args, and keeps its log.
+func behind(ctx context.Context, dir string, test func(url string) error, args ...string) (err error) {
+	binary, err := peers.Build(false)
+	if err != nil {
+		return err
+	}
+	gateway, err := peers.Serve(ctx, binary, dir, args...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopped := gateway.Stop(); stopped != nil && err == nil {
+			err = fmt.Errorf("penstock did not end cleanly: %w\n%s", stopped, gateway.Output())
+		}
+		if write := os.WriteFile(filepath.Join(dir, "penstock.log"), []byte(gateway.Output()), 0o644); write != nil && err == nil {
+			err = write
+		}
+	}()
+	return test(gateway.URL())
 }

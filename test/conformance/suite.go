@@ -43,30 +43,48 @@ type Result struct {
 func RunSuite(ctx context.Context, url, revision, dir string) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, suiteWithin)
 	defer cancel()
-	list, err := suite(ctx, "list", "--server", "--spec-version", revision)
+	names, err := scenarios(ctx, "--spec-version", revision)
 	if err != nil {
-		return nil, fmt.Errorf("list the scenarios: %w\n%s", err, list)
+		return nil, err
 	}
 	result := &Result{Scenarios: map[string][]Check{}}
-	for _, name := range ParseList(string(list)) {
+	for _, name := range names {
 		result.Scenarios[name] = nil
 	}
 	if len(result.Scenarios) == 0 {
 		return nil, fmt.Errorf("the suite lists no scenario for %s", revision)
 	}
 	files := filepath.Join(dir, "out")
-	log, runErr := suite(ctx, "server", "--url", url, "--suite", "all", "--spec-version", revision, "--timeout", scenarioWithin, "-o", files)
-	if err := os.WriteFile(filepath.Join(dir, "suite.log"), log, 0o644); err != nil {
+	err = record(ctx, filepath.Join(dir, "suite.log"), "--url", url, "--suite", "all", "--spec-version", revision, "--timeout", scenarioWithin, "-o", files)
+	if err != nil {
 		return nil, err
+	}
+	return result, result.read(os.DirFS(files))
+}
+
+// scenarios lists the suite's scenarios for servers.
+func scenarios(ctx context.Context, filter ...string) ([]string, error) {
+	list, err := suite(ctx, append([]string{"list", "--server"}, filter...)...)
+	if err != nil {
+		return nil, fmt.Errorf("list the scenarios: %w\n%s", err, list)
+	}
+	return ParseList(string(list)), nil
+}
+
+// record tests a server with the suite and keeps what it prints in the file log.
+func record(ctx context.Context, log string, args ...string) error {
+	out, runErr := suite(ctx, append([]string{"server"}, args...)...)
+	if err := os.WriteFile(log, out, 0o644); err != nil {
+		return err
 	}
 	var exit *exec.ExitError
 	if runErr != nil && !errors.As(runErr, &exit) { // a status other than 0 is how it says that something failed
-		return nil, runErr
+		return runErr
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the suite did not end: %w", err)
+		return fmt.Errorf("the suite did not end: %w", err)
 	}
-	return result, result.read(os.DirFS(files))
+	return nil
 }
 
 func suite(ctx context.Context, args ...string) ([]byte, error) {
@@ -120,6 +138,9 @@ func (r *Result) read(files fs.FS) error {
 	return nil
 }
 
+// stubs are the scenarios that the suite has not written yet: they skip themselves, which counts as passing.
+var stubs = map[string]bool{"tasks-status-notifications": true}
+
 // Failure is a check that failed, or, with an empty Check, a scenario that checked nothing.
 type Failure struct {
 	Scenario, Check, Message string
@@ -140,7 +161,7 @@ func (r *Result) Failures() []Failure {
 	for name, checks := range r.Scenarios {
 		checked := false
 		for _, c := range checks {
-			checked = checked || c.Status == "SUCCESS" || c.Status == "FAILURE"
+			checked = checked || c.Status == "SUCCESS" || c.Status == "FAILURE" || (c.Status == "SKIPPED" && stubs[name])
 			if c.Status == "FAILURE" {
 				out = append(out, Failure{name, c.ID, c.Message})
 			}
@@ -153,7 +174,7 @@ func (r *Result) Failures() []Failure {
 	return slices.Compact(out)
 }
 
-// Line is the one line for a run. A scenario passes when it checked something and nothing in it failed.
+// Line is the one line for a run. A scenario passes when it checked something, or is a stub, and nothing in it failed.
 func (r *Result) Line(run Run) string {
 	failed := map[string]bool{}
 	checks, checksPassed := 0, 0
