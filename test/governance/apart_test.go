@@ -165,11 +165,11 @@ func TestPrincipalsWithOneUpstreamCredentialAreApart(t *testing.T) {
 	})
 }
 
-// shared holds that what is public was read once for all, and that all was tried.
+// shared holds that what is public was read once for all, and that all trespasses were tried.
 func (s *street) shared(t *testing.T) {
 	t.Log(s.done)
-	for _, what := range append(begins, goesOn...) {
-		if s.done[what] == 0 && !t.Failed() {
+	for _, what := range goesOn {
+		if strings.Contains(what, "other's") && s.done[what] == 0 && !t.Failed() {
 			t.Errorf("%q was never done", what)
 		}
 	}
@@ -185,7 +185,7 @@ func (s *street) interleave(t *rapid.T) {
 	n := rapid.SampledFrom([]int{2, 2, 3}).Draw(t, "principals")
 	var todo []step
 	for who := range n {
-		todo = append(todo, step{What: "initialize", Who: who, Whom: (who + 1) % n, Pick: 1})
+		todo = append(todo, step{What: "initialize", Who: who, Whom: (who + 1) % n, Pick: 1}, step{What: "list", Who: who, Whom: (who + 1) % n})
 	}
 	for range 3 {
 		todo = append(todo, rapid.SliceOfN(drawStep(n, begins), 0, 8).Draw(t, "begin")...)
