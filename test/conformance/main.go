@@ -3,8 +3,8 @@
 //
 //	RUN <client revision> <upstream era> scenarios P/N checks P/N
 //
-// The run `tasks federated` is of the scenarios of the tasks extension instead, which call the demo's job server; only -run
-// selects it.
+// The run `tasks federated` is of the scenarios of the tasks extension instead, which call the demo's job server, with two
+// more upstreams beside it.
 //
 // What is known to fail stands in expected-failures.yaml, each with its reason. The program fails when something fails
 // that does not stand there, and when something that stands there passes; it says which on stderr. See
@@ -36,7 +36,7 @@ type Run struct {
 // String is the run's name in output and in expected-failures.yaml.
 func (r Run) String() string { return r.Revision + " " + r.Era }
 
-// runs are the same-era ones, then the two crosswise.
+// runs are the same-era ones, the two crosswise, and that of the tasks extension.
 var runs = []Run{
 	{"2025-03-26", "legacy"},
 	{"2025-06-18", "legacy"},
@@ -44,18 +44,12 @@ var runs = []Run{
 	{"2026-07-28", "modern"},
 	{"2025-11-25", "modern"},
 	{"2026-07-28", "legacy"},
+	tasksRun,
 }
 
-// onDemand are the runs that only -run selects.
-var onDemand = []Run{tasksRun}
-
-// selected are the runs whose name contains a text; the default is not to run those on demand.
+// selected are the runs whose name contains a text.
 func selected(only string) []Run {
-	all := runs
-	if only != "" {
-		all = slices.Concat(runs, onDemand)
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(r Run) bool { return !strings.Contains(r.String(), only) })
+	return slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return !strings.Contains(r.String(), only) })
 }
 
 func main() {

@@ -35,7 +35,9 @@ type hookQuestion struct {
 }
 
 // allow lets everything pass.
-func allow(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) { decide(w, `{"decision":"allow"}`) }
+func allow(w http.ResponseWriter, _ *http.Request, _ *hookQuestion) {
+	decide(w, `{"decision":"allow"}`)
+}
 
 // decide answers with a decision.
 func decide(w http.ResponseWriter, decision string) {
