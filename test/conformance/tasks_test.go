@@ -54,8 +54,8 @@ func TestToolsThatAreNotListedAreMissed(t *testing.T) {
 	}
 }
 
-func TestOnlyItsNameSelectsTheTasksRun(t *testing.T) {
-	for only, want := range map[string]bool{"": false, "tasks": true, "modern": false, "2026-07-28": false} {
+func TestATextSelectsTheRunsWhoseNameHoldsIt(t *testing.T) {
+	for only, want := range map[string]bool{"": true, "tasks": true, "modern": false, "2026-07-28": false} {
 		if got := slices.Contains(selected(only), tasksRun); got != want {
 			t.Errorf("%q: %v", only, got)
 		}
