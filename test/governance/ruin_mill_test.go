@@ -71,13 +71,6 @@ func (m *mill) release() {
 	}
 }
 
-// hold makes slow wait again.
-func (m *mill) hold() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.released = make(chan struct{})
-}
-
 // calls are what arrived for a method; "": all three that call something.
 func (m *mill) calls(method string) []grist {
 	m.mu.Lock()
