@@ -23,8 +23,10 @@ const legacyVersion = "2025-11-25"
 type keeper struct {
 	*httptest.Server
 	legacy bool
+	admits func(authorization []string) bool // nil: it takes what comes
 
 	mu       sync.Mutex // guards what follows
+	seen     []arrival
 	minted   int
 	sessions map[string]*kept         // by id; legacy
 	running  map[string]string        // by session and raw id: the nonce of a call
@@ -35,6 +37,14 @@ type keeper struct {
 	feeds    map[*feedOf]bool
 	wrong    []string
 	fetches  int // of the public list
+}
+
+// arrival is one request as it came.
+type arrival struct {
+	Verb, Method, Session string
+	Authorization         []string
+	Body                  string
+	Refused               bool
 }
 
 // kept is a session.
@@ -122,9 +132,6 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the gateway hung up
 	}
-	if got := r.Header.Values("Authorization"); !slices.Equal(got, []string{sharedBearer}) {
-		u.blame("%s came with %q", raw, got)
-	}
 	x := &heard{w: w, r: r, u: u}
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -140,6 +147,11 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(m.Params, &x.params) // what has another shape is not looked at
 	}
 	x.id, x.method = string(m.ID), m.Method
+	if u.refuses(r, x.method, raw) {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if u.legacy && x.method != "initialize" && x.method != "server/discover" {
 		u.mu.Lock()
 		x.session = u.sessions[r.Header.Get("Mcp-Session-Id")]
@@ -180,6 +192,26 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		x.serve()
 	}
+}
+
+// refuses notes a request and tells whether its credential is not taken.
+func (u *keeper) refuses(r *http.Request, method string, body []byte) bool {
+	a := arrival{
+		Verb: r.Method, Method: method, Session: r.Header.Get("Mcp-Session-Id"),
+		Authorization: slices.Clone(r.Header.Values("Authorization")), Body: string(body),
+	}
+	a.Refused = u.admits != nil && !u.admits(a.Authorization)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seen = append(u.seen, a)
+	return a.Refused
+}
+
+// arrivals is what came, in order.
+func (u *keeper) arrivals() []arrival {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.seen)
 }
 
 // give notes that a call was given up, and ends it.
