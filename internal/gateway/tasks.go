@@ -159,7 +159,7 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 	aimed := *t
 	aimed.ID, aimed.Exposed, aimed.Params = id, id, nil
 	o := outbound{g: g, x: x, v: v, t: &aimed, link: link, name: x.Msg.TaskID, tasks: true}
-	span := leg(x, link)
+	span := leg(x, link, "")
 	if x.Span != nil {
 		o.trace = span.AppendTraceparent(nil)
 	}

@@ -271,7 +271,7 @@ func (x *heard) serve() {
 		x.w.Header().Set("Mcp-Session-Id", s.id)
 		x.result(`"protocolVersion":"` + legacyVersion + `","serverInfo":{"name":"k","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`)
 	case "tools/list":
-		x.list("tools", `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, x.marker(), "echo", "steps", "ask", "hold")
+		x.list("tools", `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, x.marker(), "echo", "steps", "ask", "hold", "change")
 	case "prompts/list":
 		if u.legacy {
 			x.list("prompts", `{"name":%q,"description":%q}`, x.marker(), "plain")
@@ -364,6 +364,9 @@ func (x *heard) call() {
 		x.event(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + u.uri() + `/` + marker + `","title":"` + marker + `"}}`)
 		x.event(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + u.uri() + `","title":"` + marker + " " + nonce + `"}}`)
 		done("steps")
+	case "change":
+		x.event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		done("changed")
 	case "hold":
 		hold := make(chan struct{})
 		u.mu.Lock()

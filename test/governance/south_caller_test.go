@@ -127,8 +127,10 @@ func tool(key int, name, nonce string) *request {
 // opened begins a session that can be asked.
 func (p *party) opened(t *testing.T) *northern {
 	t.Helper()
-	r := p.want(t, &request{verb: http.MethodPost,
-		body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + legacyVersion + `","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`}, legacyVersion)
+	r := p.want(t, &request{
+		verb: http.MethodPost,
+		body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + legacyVersion + `","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`,
+	}, legacyVersion)
 	return &northern{id: r.Header.Get("Mcp-Session-Id"), version: legacyVersion, subscribed: map[string]bool{}}
 }
 
