@@ -119,8 +119,8 @@ func (p *party) code(t *testing.T, q *request, code int) *said {
 	return r
 }
 
-// tool is a call of a modern client.
-func tool(key int, name, nonce string) *request {
+// oneCall is a call of a modern client.
+func oneCall(key int, name, nonce string) *request {
 	return modern(0, key, "tools/call", name, named(name, nonce))
 }
 
@@ -415,14 +415,14 @@ func TestNobodyReachesAnUpstreamWithoutATokenForIt(t *testing.T) {
 	narrow := guest(t, g, "narrow", p.Token(t, good)) // for the gateway alone
 	wide, machine := guest(t, g, "wide", tokenOf(t, p, "wide")), guest(t, g, "machine", machineKey)
 	for _, name := range []string{"passes__echo", "exchanges__echo", "fixed__echo", "plain__echo"} {
-		wide.want(t, tool(0, name, "wide"), "wide")
+		wide.want(t, oneCall(0, name, "wide"), "wide")
 	}
 
 	if r := narrow.code(t, tool(0, "passes__echo", "narrow"), credentialFailed); !strings.Contains(r.Body, "not for upstream") {
 		t.Errorf("the caller is not told why: %v", r)
 	}
 	for _, name := range []string{"passes__echo", "exchanges__echo"} {
-		if r := machine.code(t, tool(0, name, "machine"), credentialFailed); !strings.Contains(r.Body, "API key") {
+		if r := machine.code(t, oneCall(0, name, "machine"), credentialFailed); !strings.Contains(r.Body, "API key") {
 			t.Errorf("%s: the caller is not told why: %v", name, r)
 		}
 		n := machine.opened(t)
