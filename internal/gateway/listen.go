@@ -78,7 +78,7 @@ func (g *Gateway) subscribed(ctx context.Context, x *north.Exchange, uris []stri
 			g.log.Debug("resource not subscribed to", "server", x.Server, "error", err)
 			continue
 		}
-		if !g.shows(g.sees(x, v), &t) {
+		if !g.shows(v, g.scope(x), g.sees(x, v), &t) {
 			continue // as if there were none
 		}
 		out = append(out, relay.Resource{Upstream: t.Upstream, URI: t.ID, Exposed: uri})

@@ -78,7 +78,7 @@ func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error 
 	}
 	t := v.origin(rec, mem)
 	x.Trail.Upstream, x.Trail.Original = mem.key, rec.Tool
-	if !g.shows(g.sees(x, v), &t) {
+	if !g.shows(v, g.scope(x), g.sees(x, v), &t) {
 		x.Trail.Decision, x.Trail.Detail = "hidden", "the tool that the task came from is not allowed any more"
 		g.metrics.Task("denied")
 		return unknownTask(x)
