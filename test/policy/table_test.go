@@ -190,7 +190,7 @@ func byArguments(rules []rule) bool {
 }
 
 // walk goes one path, under every name and with all kinds of arguments.
-func (c *cell) walk(p path) {
+func (c *cell) walk(p way) {
 	for _, way := range slices.Sorted(maps.Keys(c.x.called)) {
 		name := c.x.called[way]
 		for _, form := range forms {
