@@ -130,10 +130,10 @@ var (
 
 // draft is a request to be written down, member by member.
 type draft struct {
-	version, method string
-	params          []string // members in order
-	tail            []string // members of the envelope behind params
-	frame           string
+	method string
+	params []string // members in order
+	tail   []string // members of the envelope behind params
+	frame  string
 }
 
 func (d draft) body(meta bool) []byte {
