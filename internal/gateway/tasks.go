@@ -23,7 +23,7 @@ import (
 // tasking makes what remembers tasks; a successor goes on with the predecessor's.
 func (g *Gateway) tasking(before *Gateway) error {
 	if before != nil {
-		g.tasks, g.flights = before.tasks, before.flights
+		g.tasks, g.flights, g.follows = before.tasks, before.flights, before.follows
 	} else {
 		ids, err := task.NewVault(g.keys.ring)
 		if err != nil {
@@ -37,7 +37,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 			Store: records, Grace: time.Duration(g.doc.Tasks.Grace), UnlimitedTTL: time.Duration(g.doc.Tasks.UnlimitedTTL),
 			Seal: ids.Seal, Log: g.log,
 		})
-		g.flights = &task.Flights{}
+		g.flights, g.follows = &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
 	}
 	if g.keeping == nil {

@@ -21,6 +21,7 @@ const (
 	TasksGet           = "tasks/get"
 	TasksUpdate        = "tasks/update"
 	TasksCancel        = "tasks/cancel"
+	TasksChanged       = "notifications/tasks"
 	Cancelled          = "notifications/cancelled"
 	Progress           = "notifications/progress"
 	LogMessage         = "notifications/message"
