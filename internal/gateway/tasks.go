@@ -266,13 +266,20 @@ func (g *Gateway) taskError(x *north.Exchange, v *server, m *member, t *catalog.
 	return err
 }
 
-var resultPath = []string{"result"}
-
 // inlined is a poll's answer with the result of the tool within it as the tool's
 // own answer would have it: shown to the hooks, and with its identifiers mapped.
 func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, s *wire.Answer, whole []byte) ([]byte, error) {
 	outer := s.Result.Of(whole)
-	inner := at(outer, resultPath)
+	var where wire.Span
+	if err := wire.MemberSpans(outer, func(name []byte, at wire.Span) bool {
+		if isName(name, "result") {
+			where = at
+		}
+		return true
+	}); err != nil {
+		return nil, invalid(m, err)
+	}
+	inner := where.Of(outer)
 	if len(inner) == 0 || inner[0] != '{' {
 		return whole, nil
 	}
@@ -300,13 +307,10 @@ func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *
 	if bytes.Equal(now, inner) {
 		return whole, nil
 	}
-	start := s.Result.Start + offset(outer, inner)
+	start := s.Result.Start + where.Start
 	out := wire.Splice(nil, whole, wire.Edit{Span: wire.Span{Start: start, End: start + len(inner)}, With: now})
 	if err := wire.Scan(out, s); err != nil {
 		return nil, invalid(m, err)
 	}
 	return out, nil
 }
-
-// offset is where part, a sub-slice of whole, begins.
-func offset(whole, part []byte) int { return cap(whole) - cap(part) }
