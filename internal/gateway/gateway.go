@@ -61,7 +61,7 @@ type Gateway struct {
 	tasks     *task.Index              // shared with predecessor and successor
 	flights   *task.Flights            // likewise
 	keeping   *engine                  // runs tasks; likewise
-	follows   *follows                // likewise
+	follows   *follows                 // likewise
 	locator   *task.Locator
 	ends      map[string]func()       // of what makes the credentials of an upstream, by key
 	overseen  *overseen               // shared with predecessor and successor
