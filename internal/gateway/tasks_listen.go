@@ -38,7 +38,7 @@ func (g *Gateway) followed(ctx context.Context, x *north.Exchange, ear *task.Ear
 		if err != nil || rec.Legacy {
 			continue // there is nobody who could be heard or asked
 		}
-		if t := v.origin(rec, m); !g.shows(g.sees(x, v), &t) {
+		if t := v.origin(rec, m); !g.shows(v, g.scope(x), g.sees(x, v), &t) {
 			g.metrics.Task("denied")
 			continue
 		}
@@ -96,7 +96,7 @@ func (g *Gateway) taskChanged(ctx context.Context, t *teller, told *task.Told) (
 		return nil, err
 	}
 	origin := v.origin(rec, m)
-	if !g.shows(g.sees(t.x, v), &origin) {
+	if !g.shows(v, g.scope(t.x), g.sees(t.x, v), &origin) {
 		g.metrics.Task("denied")
 		return nil, errHidden
 	}

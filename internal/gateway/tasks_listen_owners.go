@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/south"
@@ -88,7 +89,7 @@ func (o owners) Shows(k task.FollowKey, rec *store.Task) bool {
 	}
 	c, _ := k.As.(*caller)
 	t := v.origin(rec, m)
-	return o.g.shows(o.g.viewer(c, v), &t)
+	return o.g.shows(v, catalog.Scope{Principal: rec.Principal}, o.g.viewer(c, v), &t)
 }
 
 // errNoTasks is an upstream that does not speak of tasks now.

@@ -188,11 +188,11 @@ func TestALegacySessionIsOneCallersFromItsBeginningToItsEnd(t *testing.T) {
 			done = append(done, c)
 			// A modern client: lists, a call, and one that asks, which is answered with another token of the same caller.
 			bodies.WriteString(c.want(t, modern(0, 0, "tools/list", "", ""), "only_mark-L").Body)
-			bodies.WriteString(c.want(t, tool(0, "l__echo", name), "echo mark-L", name).Body)
-			asked := c.want(t, tool(0, "l__ask", name), "input_required", name)
+			bodies.WriteString(c.want(t, oneCall(0, "l__echo", name), "echo mark-L", name).Body)
+			asked := c.want(t, oneCall(0, "l__ask", name), "input_required", name)
 			s := &openState{tool: "l__ask", nonce: name, state: textAt(asked.message(), "result", "requestState"), key: keyOf(asked)}
 			c.want(t, s.answering(0, 1, s.state, "of "+name), "asked", "of "+name)
-			gone, err := c.open(tool(0, "l__hold", name+" goes"))
+			gone, err := c.open(oneCall(0, "l__hold", name+" goes"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +350,7 @@ func TestAnUpstreamThatDemandsATokenForEverythingWorksOnceACallerCame(t *testing
 					time.Sleep(20 * time.Millisecond)
 				}
 				c := guest(t, g, "alice", tokenOf(t, p, "alice"))
-				c.want(t, tool(0, "u__echo", "first"), "first") // at the first try
+				c.want(t, oneCall(0, "u__echo", "first"), "first") // at the first try
 				c.want(t, modern(0, 0, "tools/list", "", ""), "u__echo")
 				for _, a := range u.arrivals() {
 					if who, _ := holder(a.Authorization); who != "alice" && !a.Refused {
@@ -379,7 +379,7 @@ func TestOneURLWithTwoCredentialsIsTwoUpstreams(t *testing.T) {
 		t.Errorf("four upstreams of one URL gave %d lists", len(only))
 	}
 	for _, key := range []string{"a", "b", "c", "d"} {
-		c.want(t, tool(0, key+"__echo", "to "+key), "to "+key)
+		c.want(t, oneCall(0, key+"__echo", "to "+key), "to "+key)
 	}
 	sessions := map[string]string{}
 	for _, a := range u.arrivals() {
@@ -418,7 +418,7 @@ func TestNobodyReachesAnUpstreamWithoutATokenForIt(t *testing.T) {
 		wide.want(t, oneCall(0, name, "wide"), "wide")
 	}
 
-	if r := narrow.code(t, tool(0, "passes__echo", "narrow"), credentialFailed); !strings.Contains(r.Body, "not for upstream") {
+	if r := narrow.code(t, oneCall(0, "passes__echo", "narrow"), credentialFailed); !strings.Contains(r.Body, "not for upstream") {
 		t.Errorf("the caller is not told why: %v", r)
 	}
 	for _, name := range []string{"passes__echo", "exchanges__echo"} {
@@ -442,8 +442,8 @@ func TestNobodyReachesAnUpstreamWithoutATokenForIt(t *testing.T) {
 		if r := c.want(t, modern(0, 0, "tools/list", "", ""), "fixed__echo", "plain__echo", "penstock/partial"); strings.Contains(r.Body, "passes__echo") {
 			t.Errorf("%s: %v", c.name, r)
 		}
-		c.want(t, tool(0, "fixed__echo", c.name), c.name)
-		c.want(t, tool(0, "plain__echo", c.name), c.name)
+		c.want(t, oneCall(0, "fixed__echo", c.name), c.name)
+		c.want(t, oneCall(0, "plain__echo", c.name), c.name)
 	}
 	for _, a := range fixed.arrivals() {
 		if !slices.Equal(a.Authorization, []string{"Bearer fixed-secret"}) {
@@ -482,7 +482,7 @@ func TestAReloadOfAnotherUpstreamKeepsTheTokens(t *testing.T) {
 	if after := call("after"); after != before {
 		t.Errorf("the session %s became %s", before, after)
 	}
-	c.want(t, tool(0, "other__echo", "other"), "other")
+	c.want(t, oneCall(0, "other__echo", "other"), "other")
 	if n := p.Counts().ByGrant[idp.TokenExchange] - grants; n != 0 {
 		t.Errorf("the reload cost %d exchanges", n)
 	}

@@ -66,14 +66,14 @@ func TestARefusedTokenIsReplacedOnceAndASecondRefusalIsTold(t *testing.T) {
 		u := r.over(newKeeper(t, legacy))
 		g := serve(t, southern(p, up("u", u.URL+"/mcp", exchangeFor(p, upstreamAudience)), ""))
 		c, other := guest(t, g, "alice", tokenOf(t, p, "alice")), guest(t, g, "bob", tokenOf(t, p, "bob"))
-		c.want(t, tool(0, "u__echo", "first"), "first")
-		other.want(t, tool(0, "u__echo", "first"), "first")
-		c.want(t, tool(0, "u__echo", "second"), "second")
+		c.want(t, oneCall(0, "u__echo", "first"), "first")
+		other.want(t, oneCall(0, "u__echo", "first"), "first")
+		c.want(t, oneCall(0, "u__echo", "second"), "second")
 		grants := func() int { return p.Counts().ByGrant[idp.TokenExchange] }
 		before, old := grants(), lastOf(u)
 
 		r.value(old)
-		c.want(t, tool(0, "u__echo", "renewed"), "renewed")
+		c.want(t, oneCall(0, "u__echo", "renewed"), "renewed")
 		if n := grants() - before; n != 1 || r.count() != 1 || lastOf(u) == old {
 			t.Errorf("one refusal made %d exchanges, %d calls were refused", n, r.count())
 		}
@@ -81,7 +81,7 @@ func TestARefusedTokenIsReplacedOnceAndASecondRefusalIsTold(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // a token is not replaced at once again, or an upstream that refuses all would set the pace
 		before = grants()
 		r.caller("alice")
-		told := c.code(t, tool(0, "u__echo", "refused"), credentialFailed)
+		told := c.code(t, oneCall(0, "u__echo", "refused"), credentialFailed)
 		if n := grants() - before; n != 1 || r.count() != 3 {
 			t.Errorf("two refusals made %d exchanges, %d calls were refused", n, r.count()-1)
 		}
@@ -92,7 +92,7 @@ func TestARefusedTokenIsReplacedOnceAndASecondRefusalIsTold(t *testing.T) {
 				}
 			}
 		}
-		other.want(t, tool(0, "u__echo", "others"), "others")
+		other.want(t, oneCall(0, "u__echo", "others"), "others")
 		if n := grants() - before; n != 1 {
 			t.Errorf("another caller's token was replaced, too: %d exchanges", n)
 		}
@@ -105,14 +105,14 @@ func TestAPassedTokenThatIsRefusedIsTriedOnce(t *testing.T) {
 		u := r.over(newKeeper(t, legacy))
 		g := serve(t, southern(p, up("u", u.URL+"/mcp", passing), ""))
 		c, other := guest(t, g, "alice", tokenOf(t, p, "alice")), guest(t, g, "bob", tokenOf(t, p, "bob"))
-		c.want(t, tool(0, "u__echo", "first"), "first")
-		c.want(t, tool(0, "u__echo", "second"), "second")
+		c.want(t, oneCall(0, "u__echo", "first"), "first")
+		c.want(t, oneCall(0, "u__echo", "second"), "second")
 		r.caller("alice")
-		c.code(t, tool(0, "u__echo", "refused"), credentialFailed)
+		c.code(t, oneCall(0, "u__echo", "refused"), credentialFailed)
 		if r.count() != 1 {
 			t.Errorf("it was tried %d times", r.count())
 		}
-		other.want(t, tool(0, "u__echo", "others"), "others")
+		other.want(t, oneCall(0, "u__echo", "others"), "others")
 	})
 }
 
@@ -125,11 +125,11 @@ func TestOneCallersRefusalIsNoOutageForOthers(t *testing.T) {
 			g := serve(t, southern(p, up("u", u.URL+"/mcp", credentials), ""))
 			r.caller("mallory")
 			warm := guest(t, g, "warm", tokenOf(t, p, "warm"))
-			warm.want(t, tool(0, "u__echo", "warm"), "warm")
+			warm.want(t, oneCall(0, "u__echo", "warm"), "warm")
 			mallory := guest(t, g, "mallory", tokenOf(t, p, "mallory"))
 			for n := range 8 { // more than a breaker takes
 				mallory.get(t, modern(0, 0, lists[n%3], "", ""))
-				if r := mallory.get(t, tool(0, "u__echo", "mallory")); member(r.message(), "error") == "" {
+				if r := mallory.get(t, oneCall(0, "u__echo", "mallory")); member(r.message(), "error") == "" {
 					t.Errorf("mallory: %v", r)
 				}
 			}
@@ -139,7 +139,7 @@ func TestOneCallersRefusalIsNoOutageForOthers(t *testing.T) {
 					t.Errorf("legacy %t: the list of %s lacks something: %s", legacy, name, body)
 				}
 				c.want(t, modern(0, 0, "resources/list", "", ""), "shared")
-				c.want(t, tool(0, "u__echo", name), name)
+				c.want(t, oneCall(0, "u__echo", name), name)
 			}
 		}
 	})
@@ -173,9 +173,9 @@ func TestAnUpstreamThatRedirectsElsewhereTakesNoCredentialAlong(t *testing.T) {
 			g := serve(t, southern(p, up("u", u.URL+"/mcp", credentials), ""))
 			token := tokenOf(t, p, "alice")
 			c := guest(t, g, "alice", token)
-			c.want(t, tool(0, "u__echo", "before"), "before")
+			c.want(t, oneCall(0, "u__echo", "before"), "before")
 			away.Store("away", true)
-			r := c.get(t, tool(0, "u__echo", "after"))
+			r := c.get(t, oneCall(0, "u__echo", "after"))
 			if member(r.message(), "error") == "" {
 				t.Errorf("%s, %d: %v", kind, status, r)
 			}
@@ -227,7 +227,7 @@ func TestListsReadBehindACallerAreReadInItsName(t *testing.T) {
 			}
 			until(t, "the lists are compared", func() bool { return slices.Contains(reads(), "alice") && slices.Contains(reads(), "bob") })
 			before := len(reads())
-			all[0].want(t, tool(0, "u__change", "x"), "changed")
+			all[0].want(t, oneCall(0, "u__change", "x"), "changed")
 			until(t, "each list is read again", func() bool {
 				after := reads()[before:]
 				return slices.Contains(after, "alice") && slices.Contains(after, "bob")
