@@ -23,6 +23,7 @@ const legacyVersion = "2025-11-25"
 type keeper struct {
 	*httptest.Server
 	legacy bool
+	greets string                            // instructions for the caller's name, with the scope of the answer; "": none
 	admits func(authorization []string) bool // nil: it takes what comes
 
 	mu       sync.Mutex // guards what follows
@@ -255,13 +256,18 @@ func (x *heard) marker() string {
 
 func (x *heard) serve() {
 	u := x.u
+	hello := ""
+	if u.greets != "" {
+		who, _ := holder(x.r.Header.Values("Authorization"))
+		hello = fmt.Sprintf(`,"instructions":"written for %s","ttlMs":60000,"cacheScope":%q`, who, u.greets)
+	}
 	switch x.method {
 	case "server/discover":
 		if u.legacy {
 			x.body(http.StatusNotFound, `"error":{"code":-32601,"message":"method not found"}`)
 			return
 		}
-		x.result(`"supportedVersions":["` + modernVersion + `"],"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`)
+		x.result(`"supportedVersions":["` + modernVersion + `"],"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}` + hello)
 	case "initialize":
 		s := &kept{marker: u.mint('L')}
 		u.mu.Lock()
@@ -269,7 +275,7 @@ func (x *heard) serve() {
 		u.sessions[s.id] = s
 		u.mu.Unlock()
 		x.w.Header().Set("Mcp-Session-Id", s.id)
-		x.result(`"protocolVersion":"` + legacyVersion + `","serverInfo":{"name":"k","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`)
+		x.result(`"protocolVersion":"` + legacyVersion + `","serverInfo":{"name":"k","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}` + hello)
 	case "tools/list":
 		x.list("tools", `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, x.marker(), "echo", "steps", "ask", "hold", "change")
 	case "prompts/list":

@@ -362,6 +362,27 @@ func TestAnUpstreamThatDemandsATokenForEverythingWorksOnceACallerCame(t *testing
 	}
 }
 
+// What an upstream says of itself to one caller is not told to the next, unless it calls it public.
+func TestInstructionsForOneCallerAreNotTheOthers(t *testing.T) {
+	perCaller(t, func(t *testing.T, p *idp.Provider, credentials string) {
+		personal, legacy, public := demanding(newKeeper(t, false)), demanding(newKeeper(t, true)), demanding(newKeeper(t, false))
+		personal.greets, legacy.greets, public.greets = "private", "private", "public"
+		g := serve(t, southern(p, up("p", personal.URL+"/mcp", credentials)+up("l", legacy.URL+"/mcp", credentials)+up("o", public.URL+"/mcp", credentials), ""))
+		for n, name := range []string{"alice", "bob"} {
+			c := guest(t, g, name, tokenOf(t, p, name))
+			c.want(t, modern(0, 0, "tools/list", "", ""), "p__echo", "l__echo", "o__echo")
+			described := c.want(t, modern(0, 0, "server/discover", "", ""), `"instructions"`).Body
+			described += c.want(t, &request{
+				verb: http.MethodPost,
+				body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + legacyVersion + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+			}, `"instructions"`).Body
+			if said := strings.Count(described, "written for alice"); said != 2 {
+				t.Errorf("caller %d is told %d times what was written for alice, 2 of them are public: %s", n, said, described)
+			}
+		}
+	})
+}
+
 func TestOneURLWithTwoCredentialsIsTwoUpstreams(t *testing.T) {
 	t.Parallel()
 	p, u := idp.Start(t), newKeeper(t, true)
