@@ -60,6 +60,7 @@ type Gateway struct {
 	rates     map[string]*limit.Bucket // of upstreams, by key; nil: no bound
 	tasks     *task.Index              // shared with predecessor and successor
 	flights   *task.Flights            // likewise
+	ids       *task.Vault              // shows the ids of records to the operator
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
 	locator   *task.Locator

@@ -22,20 +22,20 @@ import (
 
 // tasking makes what remembers tasks; a successor goes on with the predecessor's.
 func (g *Gateway) tasking(before *Gateway) error {
+	var err error
+	if g.ids, err = task.NewVault(g.keys.ring); err != nil {
+		return err
+	}
 	if before != nil {
 		g.tasks, g.flights, g.follows = before.tasks, before.flights, before.follows
 	} else {
-		ids, err := task.NewVault(g.keys.ring)
-		if err != nil {
-			return err
-		}
 		records := g.storage.Tasks
 		if records == nil {
 			records = memory.NewTasks(g.doc.Tasks.Max, g.doc.Tasks.MaxPerPrincipal, time.Now)
 		}
 		g.tasks = task.New(task.Options{
 			Store: records, Grace: time.Duration(g.doc.Tasks.Grace), UnlimitedTTL: time.Duration(g.doc.Tasks.UnlimitedTTL),
-			Seal: ids.Seal, Log: g.log,
+			Seal: g.ids.Seal, Log: g.log,
 		})
 		g.flights, g.follows = &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
