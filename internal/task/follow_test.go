@@ -262,6 +262,7 @@ func TestListenersOfManyTasksAreOneWatch(t *testing.T) {
 			ears = append(ears, ear(all, a, b))
 		}
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		if s.watches != 1 || len(s.watch.wants) > 3 || len(s.watch.wants[len(s.watch.wants)-1].TaskIDs) != 101 {
 			t.Errorf("%d watches, wanted %d times", s.watches, len(s.watch.wants))
 		}
@@ -320,6 +321,7 @@ func TestOnlySoManyAreHeardOf(t *testing.T) {
 		e := ear(all, ids...)
 		defer e.Close()
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if n := len(s.watch.wants[len(s.watch.wants)-1].TaskIDs); n < 30 || n > 33 {
 			t.Errorf("%d are wanted", n)
 		}
@@ -402,6 +404,7 @@ func TestClosedFollowsTellNothing(t *testing.T) {
 		s.lasts = time.Hour
 		e := ear(all, "a")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		all.Close()
 		if !s.watch.closed {
 			t.Error("it is still heard")
