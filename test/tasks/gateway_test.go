@@ -43,7 +43,7 @@ const (
 // doc is a configuration.
 type doc struct {
 	limits string   // members of limits, instead of the usual ones
-	tasks  string   // members of tasks
+	tasks  string   // members of tasks, instead of a rate of searches that is never met
 	server string   // members of the server default
 	auth   string   // instead of API keys for everybody
 	more   string   // more at the top level
@@ -60,9 +60,11 @@ func (d doc) String() string {
 		limits = "list_timeout: 10s, call_timeout: 30s"
 	}
 	fmt.Fprintf(&b, "limits: {%s}\n", limits)
-	if d.tasks != "" {
-		fmt.Fprintf(&b, "tasks: {%s}\n", d.tasks)
+	tasks := d.tasks
+	if tasks == "" {
+		tasks = "probe_rate: 1000/s"
 	}
+	fmt.Fprintf(&b, "tasks: {%s}\n", tasks)
 	if d.server != "" {
 		fmt.Fprintf(&b, "servers: {default: {%s}}\n", d.server)
 	}

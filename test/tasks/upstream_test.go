@@ -21,14 +21,14 @@ type upstream struct {
 	closed chan struct{}
 
 	// What follows is set before the first request.
-	plain bool          // it does not speak tasks
-	sse   bool          // it answers by event streams
-	waits time.Duration // before it answers tasks/get
+	plain bool // it does not speak tasks
+	sse   bool // it answers by event streams
 	tools []string
-	life  string // raw ttlMs, and more members of every task
-	on    map[string]func(*exchange)
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex    // guards what follows
+	waits  time.Duration // before it answers tasks/get
+	life   string        // raw ttlMs, and more members of every task
+	on     map[string]func(*exchange)
 	down   bool
 	seen   []arrival
 	next   []string // ids of the next tasks
@@ -149,11 +149,38 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.cut()
 		return
 	}
-	if f := u.on[x.Method]; f != nil {
+	if f := u.handler(x.Method); f != nil {
 		f(x)
 		return
 	}
 	x.honest()
+}
+
+func (u *upstream) handler(method string) func(*exchange) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.on[method]
+}
+
+// handle answers a method; nil is the honest answer.
+func (u *upstream) handle(method string, f func(*exchange)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.on[method] = f
+}
+
+// lives is the raw lifetime of every task from now on.
+func (u *upstream) lives(life string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.life = life
+}
+
+// slows answers tasks/get only after a time.
+func (u *upstream) slows(d time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.waits = d
 }
 
 // honest is what the upstream does of itself.
@@ -179,17 +206,21 @@ func (x *exchange) honest() {
 	case x.Method == "tools/call":
 		x.result(`{"content":[{"type":"text","text":"done at once"}]}`)
 	case x.Method == "tasks/get", x.Method == "tasks/update", x.Method == "tasks/cancel":
+		u.mu.Lock()
+		waits := u.waits
+		u.mu.Unlock()
 		if x.Method == "tasks/get" {
-			x.pause(u.waits)
+			x.pause(waits)
 		}
 		u.mu.Lock()
 		members, known := u.tasks[x.Task]
+		life := u.life
 		u.mu.Unlock()
 		switch {
 		case !known:
 			x.fail(invalidParams, u.name+" knows no such task")
 		case x.Method == "tasks/get":
-			x.result(`{"resultType":"complete",` + taskOf(x.Task, u.life, members) + `}`)
+			x.result(`{"resultType":"complete",` + taskOf(x.Task, life, members) + `}`)
 		default:
 			x.result(`{}`)
 		}
@@ -200,21 +231,21 @@ func (x *exchange) honest() {
 
 // task makes a task of a call.
 func (x *exchange) task() {
-	id := x.u.make()
-	x.result(`{"resultType":"task",` + taskOf(id, x.u.life, "") + `}`)
+	id, life := x.u.make()
+	x.result(`{"resultType":"task",` + taskOf(id, life, "") + `}`)
 }
 
 // make makes a task.
-func (u *upstream) make() string {
+func (u *upstream) make() (id, life string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.minted++
-	id := fmt.Sprintf("%s-task-%d", u.name, u.minted)
+	id = fmt.Sprintf("%s-task-%d", u.name, u.minted)
 	if len(u.next) > 0 {
 		id, u.next = u.next[0], u.next[1:]
 	}
 	u.tasks[id] = ""
-	return id
+	return id, u.life
 }
 
 // latest is the task that it made last.
@@ -230,7 +261,7 @@ func taskOf(id, life, more string) string {
 	if !strings.Contains(more, `"status":`) {
 		out += `,"status":"working"`
 	}
-	if !strings.Contains(life, `"createdAt":`) {
+	if !strings.Contains(life+more, `"createdAt":`) {
 		out += `,"createdAt":"` + time.Now().UTC().Format("2006-01-02T15:04:05.000Z") + `"`
 	}
 	out += `,"lastUpdatedAt":"` + time.Now().UTC().Format("2006-01-02T15:04:05.000Z") + `","pollIntervalMs":100`

@@ -11,10 +11,10 @@ func TestATaskReachesItsClientWhole_1(t *testing.T) {
 	u := newUpstream(t, "up")
 	const created = `"resultType":"task","taskId":"whole-1","status":"working","statusMessage":"on it","createdAt":"2026-01-02T03:04:05Z",` +
 		`"lastUpdatedAt":"2026-01-02T03:04:05Z","ttlMs":3.6e6,"pollIntervalMs":  25,"later":{"a":[1,2.50]}`
-	u.on["tools/call"] = func(x *exchange) {
+	u.handle("tools/call", func(x *exchange) {
 		x.u.set("whole-1", "")
 		x.result(`{` + created + `,"requestState":"leaks"}`)
-	}
+	})
 	g := serve(t, over(u))
 	r := g.as("ann").call("up__work")
 	if r.Status != http.StatusOK || !strings.Contains(r.Message, `"result":{`+created) {
@@ -63,7 +63,7 @@ func TestTasksAreOfferedToWhoSpeaksThem_2(t *testing.T) {
 func TestATaskThatWasNotAskedForIsNoAnswer_2(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
-	u.on["tools/call"] = (*exchange).task
+	u.handle("tools/call", (*exchange).task)
 	g := serve(t, over(u))
 	r := g.as("ann").plain().call("up__work")
 	if r.Code != invalidAnswer || strings.Contains(r.Body, "up-task-1") {
@@ -174,9 +174,9 @@ func TestResultsAboutTasksAreCompleteAndSayWhereTheyComeFrom_8(t *testing.T) {
 		"wrong":   `"resultType":"task",`,
 	} {
 		for _, method := range methods {
-			u.on[method] = func(x *exchange) {
+			u.handle(method, func(x *exchange) {
 				x.message(http.StatusOK, `{"jsonrpc":"2.0","id":`+x.ID+`,"result":{`+said+taskOf(x.Task, `"ttlMs":null`, "")+`,"requestState":"leaks"}}`)
-			}
+			})
 			r := ann.task(method, id)
 			if text(r.Result, "_meta", "penstock/upstream") != "up" || text(r.Result, "resultType") != "complete" || strings.Contains(r.Message, "requestState") {
 				t.Errorf("%s, %s: %v", method, name, r)
@@ -184,7 +184,7 @@ func TestResultsAboutTasksAreCompleteAndSayWhereTheyComeFrom_8(t *testing.T) {
 		}
 	}
 	for _, method := range methods[1:] {
-		u.on[method] = func(x *exchange) { x.message(http.StatusOK, `{"jsonrpc":"2.0","id":`+x.ID+`,"result":{}}`) }
+		u.handle(method, func(x *exchange) { x.message(http.StatusOK, `{"jsonrpc":"2.0","id":`+x.ID+`,"result":{}}`) })
 		if r := ann.task(method, id); text(r.Result, "resultType") != "complete" || text(r.Result, "_meta", "penstock/upstream") != "up" {
 			t.Errorf("%s, acknowledged: %v", method, r)
 		}
@@ -199,7 +199,7 @@ func TestAnOwnersOwnErrorPassesAsItIs(t *testing.T) {
 	id := ann.mint(t, "up__work")
 	const own = `"error":{"code":-32602,"message":"it  has passed","data":{"why":[1.0]}}`
 	for _, method := range methods {
-		u.on[method] = func(x *exchange) { x.message(http.StatusOK, `{"jsonrpc":"2.0","id":`+x.ID+`,`+own+`}`) }
+		u.handle(method, func(x *exchange) { x.message(http.StatusOK, `{"jsonrpc":"2.0","id":`+x.ID+`,`+own+`}`) })
 		if r := ann.task(method, id); !strings.Contains(r.Message, own) || r.Status != http.StatusOK {
 			t.Errorf("%s: %v", method, r)
 		}
