@@ -191,11 +191,12 @@ func sentinel(s string) string {
 // unsentinel is the text of a header value.
 func unsentinel(t testing.TB, v string) string {
 	t.Helper()
-	inner, is := strings.CutPrefix(v, "=?base64?")
-	if !is {
+	inner, begins := strings.CutPrefix(v, "=?base64?")
+	inner, ends := strings.CutSuffix(inner, "?=")
+	if !begins || !ends {
 		return v
 	}
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(inner, "?="))
+	raw, err := base64.StdEncoding.DecodeString(inner)
 	if err != nil {
 		t.Errorf("header %q: %v", v, err)
 	}

@@ -121,8 +121,8 @@ func TestLifetimesOfEveryKindKeepTheirTasks_26(t *testing.T) {
 			t.Errorf("%s: %v", life, r)
 			continue
 		}
-		for j := range lives { // it changes from poll to poll
-			other := lives[(i+j)%len(lives)]
+		for j := range 5 { // it changes from poll to poll
+			other := lives[(i+4*j+1)%len(lives)]
 			u.set(id, other)
 			if r := ann.get(id); r.id() != id {
 				t.Errorf("%s, then %s: %v", life, other, r)
@@ -143,7 +143,6 @@ func TestARecordGoesWithItsTask_26(t *testing.T) {
 	g := serve(t, d)
 	ann := g.as("ann")
 	u.lives(`"ttlMs":1000`)
-	short := ann.mint(t, "up__work")
 	ended := ann.mint(t, "up__work")
 	u.lives(`"ttlMs":3600000`)
 	long := ann.mint(t, "up__work")
@@ -161,5 +160,4 @@ func TestARecordGoesWithItsTask_26(t *testing.T) {
 	for _, id := range []string{long, endless, prolonged} {
 		ann.owns(t, id)
 	}
-	_ = short
 }
