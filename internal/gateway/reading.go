@@ -21,8 +21,8 @@ const (
 
 // readings are the other URIs that a server may take the URI of a read for: its
 // escapes decoded and its dots resolved, in either order and until nothing changes
-// any more, with its scheme and host in small letters, and without what parsers
-// leave out. A rule must allow each, or file:///public/%2e%2e/secret would be
+// any more, with its host as a name and as a part of the path, with its scheme and
+// host in small letters, and without what parsers leave out. A rule must allow each, or file:///public/%2e%2e/secret would be
 // public. ok is false where there are too many.
 func readings(uri string) (out []reading, ok bool) {
 	if plainURI(uri) {
@@ -60,7 +60,7 @@ func readings(uri string) (out []reading, ok bool) {
 // plainURI reports whether a URI has one reading, for sure.
 func plainURI(uri string) bool {
 	scheme, rest, found := strings.Cut(uri, "://")
-	if !found || strings.Contains(rest, "//") || strings.Contains(rest, "/.") {
+	if !found || strings.Contains(rest, "//") || strings.Contains("/"+rest, "/.") {
 		return false
 	}
 	for i := range len(scheme) {
@@ -81,7 +81,7 @@ func plainURI(uri string) bool {
 }
 
 var (
-	strict  = []func(string) string{trimmed, lowered, decoded, slashed, resolved, resolvedWhole}
+	strict  = []func(string) string{trimmed, lowered, decoded, slashed, resolved, resolvedWhole, climbed, climbedWhole}
 	loosely = []func(string) string{hostless, tailless}
 )
 
@@ -182,6 +182,30 @@ func resolvedWhole(uri string) string {
 		return uri
 	}
 	return head + host + cleaned(rest)
+}
+
+// climbed is resolved for who takes the host for the first segment of the path, as
+// servers of their own schemes do: the dots of crm://acme/../globex reach past it.
+func climbed(uri string) string {
+	head, host, rest := parts(uri)
+	p, tail := rest, ""
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		p, tail = rest[:i], rest[i:]
+	}
+	return climb(uri, head, host, p, tail)
+}
+
+// climbedWhole is climbed for who knows no query.
+func climbedWhole(uri string) string {
+	head, host, rest := parts(uri)
+	return climb(uri, head, host, rest, "")
+}
+
+func climb(uri, head, host, p, tail string) string {
+	if host == "" || !strings.Contains("/"+host+p+"/", "/../") {
+		return uri
+	}
+	return head + strings.TrimPrefix(cleaned("/"+host+p), "/") + tail
 }
 
 func cleaned(p string) string {

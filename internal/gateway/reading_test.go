@@ -23,6 +23,16 @@ func TestAURIIsJudgedInEveryReading(t *testing.T) {
 			t.Errorf("%q is read as %+v (%v)", uri, all, ok)
 		}
 	}
+	// The host is the first segment to who cuts the scheme off.
+	for _, uri := range []string{
+		"crm://acme/../globex/orders", "crm://acme/%2e%2e/globex/orders", `crm://acme\..\globex\orders`, "crm://acme/x/../../globex/orders", "crm://../globex/orders",
+		"crm://acme?/../globex/orders", "crm://%2e%2e/globex/orders", "crm://acme/..%2fglobex/orders", "crm://acme/../../../globex//orders",
+	} {
+		all, ok := readings(uri)
+		if !ok || !slices.Contains(all, reading{uri: "crm://globex/orders"}) {
+			t.Errorf("%q is read as %+v (%v)", uri, all, ok)
+		}
+	}
 	for _, uri := range []string{
 		"file:///secret/b", "https://example.com/a/b?q=1&r=/x#y", "memo://old/a", "ui://home/widget/view", "x://", "x:///", "x:a", "data:,", "file:///a/b-c_d~e",
 	} {
