@@ -34,6 +34,7 @@ type Page struct {
 	Result []byte  // the raw result object; not changed after it was returned
 	Era    mcp.Era // of the upstream: a legacy list has no ttlMs of its own
 	HTTP   bool    // the rules of x-mcp-header apply (checklist 109)
+	Tasks  bool    // the upstream makes tasks of calls, as 2025-11-25 has them; without it no tool shows its execution
 	// Private says that it was got with a credential of the caller's own: whatever
 	// it says of itself, it is for nobody else.
 	Private bool
@@ -67,8 +68,15 @@ type Target struct {
 	Known    bool          // found in a list, not by the form of the name
 	Names    []string      // every name it is judged under (DESIGN section 11)
 	Notes    []byte        // a tool's annotations, a raw object as its list gave it; nil: none
+	Tasks    string        // whether a call of the tool may be a task of 2025-11-25: TaskOptional, TaskRequired; "": it may not
 	Rule     string        // how it was found: "catalog", "alias", "split", "short form", "template", "remembered", "passthrough", "ui"
 }
+
+// What a tool's execution.taskSupport may say; "forbidden" is as good as none.
+const (
+	TaskOptional = "optional"
+	TaskRequired = "required"
+)
 
 // HeaderParam is one x-mcp-header annotation of a tool's inputSchema (checklist 23, 109).
 type HeaderParam struct {

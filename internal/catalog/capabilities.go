@@ -10,11 +10,19 @@ import (
 
 // Relay says which notifications the gateway relays; what it does not relay is
 // not advertised.
-type Relay struct{ ListChanged, Subscribe, Tasks bool }
+type Relay struct {
+	ListChanged, Subscribe, Tasks bool
+	// Legacy are the raw capabilities.tasks of the upstreams that make tasks of
+	// calls as 2025-11-25 has them; NoList leaves tasks.list out, for a caller who
+	// cannot be told from others.
+	Legacy [][]byte
+	NoList bool
+}
 
 // MergeCapabilities is the union of what upstreams declared, as far as the
 // gateway serves it (S20 to S25): completions, logging, prompts, resources,
-// tools, from 2025-11-25 on the MCP Apps extension, and for modern clients the tasks extension. caps are raw
+// tools, from 2025-11-25 on the MCP Apps extension, for clients of that revision its
+// tasks, and for modern clients the tasks extension. caps are raw
 // capabilities objects; one that is no object declares nothing. listChanged
 // follows relay alone, so that an upstream that comes late is announced;
 // subscribe also needs an upstream that has it. The result is a raw object,
@@ -96,11 +104,37 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 		}
 		add("resources", offered...)
 	}
+	if offered := legacyTasks(relay); len(offered) > 0 && rev == mcp.V20251125 {
+		add("tasks", offered...)
+	}
 	if declared["tools"] {
 		add("tools", changes...)
 	}
 	return append(out, '}')
 }
+
+// legacyTasks are the members of capabilities.tasks that some upstream declared,
+// as far as the gateway serves them.
+func legacyTasks(relay Relay) (out []string) {
+	list, cancel, call := false, false, false
+	for _, c := range relay.Legacy {
+		list = list || isObject(member(c, "list", ""))
+		cancel = cancel || isObject(member(c, "cancel", ""))
+		call = call || isObject(member(member(member(c, "requests", ""), "tools", ""), "call", ""))
+	}
+	if cancel {
+		out = append(out, `"cancel":{}`)
+	}
+	if list && !relay.NoList {
+		out = append(out, `"list":{}`)
+	}
+	if call {
+		out = append(out, `"requests":{"tools":{"call":{}}}`)
+	}
+	return out
+}
+
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // member returns a member's raw value, nil where it is absent or, unless equal
 // is empty, another than equal.

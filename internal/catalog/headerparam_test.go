@@ -56,10 +56,10 @@ func TestInvalidHeaderAnnotationsExcludeTheTool(t *testing.T) {
 			t.Errorf("%.80s: got %+v, want an error", schema, got)
 		}
 		item := fmt.Appendf(nil, `{"name":"t","inputSchema":%s}`, schema)
-		if _, err := parseItem(mcp.Tools, item, true); err == nil {
+		if _, err := parseItem(mcp.Tools, item, reading{headers: true}); err == nil {
 			t.Errorf("%.80s: the tool is listed", schema)
 		}
-		if it, err := parseItem(mcp.Tools, item, false); err != nil || it.params != nil {
+		if it, err := parseItem(mcp.Tools, item, reading{}); err != nil || it.params != nil {
 			t.Errorf("%.80s: where headers play no part: %v", schema, err)
 		}
 	}

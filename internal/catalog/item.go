@@ -24,6 +24,8 @@ type item struct {
 	params []HeaderParam
 
 	notes    []byte    // a tool's annotations, a raw object; nil: none
+	tasks    string    // a tool's taskSupport, where its upstream makes tasks of calls; "": forbidden
+	noTasks  bool      // it has an execution, and its upstream makes no tasks of calls
 	schemaAt wire.Span // of a tool's inputSchema
 	noSchema bool      // it is absent or null
 }
@@ -35,8 +37,8 @@ type uiPointer struct {
 }
 
 // parseItem reads one entry. The error says in public words why it cannot be
-// listed. headers: the rules of x-mcp-header apply.
-func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
+// listed.
+func parseItem(kind mcp.Kind, raw []byte, how reading) (*item, error) {
 	// One broken entry would make the whole merged list unreadable. Duplicate
 	// names inside a schema do harm to nobody's decision, so they pass.
 	if !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)) {
@@ -64,6 +66,11 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 					return errors.New("has two members inputSchema")
 				}
 				it.schemaAt = spanIn(raw, value)
+			}
+			return nil
+		case "execution":
+			if kind == mcp.Tools {
+				it.execution(value, how.tasks)
 			}
 			return nil
 		default:
@@ -97,12 +104,36 @@ func parseItem(kind mcp.Kind, raw []byte, headers bool) (*item, error) {
 	it.ui = uiPointers(raw, meta)
 	schema := it.schemaAt.Of(raw)
 	it.noSchema = schema == nil || string(schema) == "null"
-	if !it.noSchema && headers {
+	if !it.noSchema && how.headers {
 		if it.params, err = headerParams(schema); err != nil {
 			return nil, fmt.Errorf("has an invalid x-mcp-header: %w", err)
 		}
 	}
 	return it, nil
+}
+
+// reading says how the items of a list are read.
+type reading struct {
+	headers bool // the rules of x-mcp-header apply
+	tasks   bool // the upstream makes tasks of calls, as 2025-11-25 has them
+}
+
+// execution notes whether a call of the tool may be a task (2025-11-25). Of two
+// members the last counts, and what is not known forbids it.
+func (it *item) execution(value []byte, tasks bool) {
+	if !tasks {
+		it.noTasks = true
+		return
+	}
+	it.tasks = ""
+	_ = each(value, func(name string, v []byte) error { // what is no object allows nothing
+		if name == "taskSupport" {
+			if s, err := wire.String(v); err == nil && (s == TaskOptional || s == TaskRequired) {
+				it.tasks = s
+			}
+		}
+		return nil
+	})
 }
 
 // uiPointers finds _meta.ui.resourceUri and _meta["ui/resourceUri"].

@@ -146,7 +146,7 @@ func (d *drawnFederation) table(t *rapid.T, shuffle bool) (*Server, *table) {
 			quotedName, _ := json.Marshal(n)
 			page = fmt.Appendf(page, `{"name":%s}`, quotedName)
 		}
-		lists[i] = s.read(d.members[i].Key, mcp.Tools, [][]byte{append(page, ']')}, true)
+		lists[i] = s.read(d.members[i].Key, mcp.Tools, [][]byte{append(page, ']')}, reading{headers: true})
 		if shuffle {
 			lists[i].items = rapid.Permutation(lists[i].items).Draw(t, "items")
 		}
@@ -283,7 +283,7 @@ func FuzzNameTable(f *testing.F) {
 					q, _ := json.Marshal(n)
 					items = append(items, fmt.Sprintf(`{"name":%s}`, q))
 				}
-				lists[i] = s.read(m.Key, mcp.Tools, [][]byte{[]byte("[" + strings.Join(items, ",") + "]")}, false)
+				lists[i] = s.read(m.Key, mcp.Tools, [][]byte{[]byte("[" + strings.Join(items, ",") + "]")}, reading{})
 			}
 			tab := s.build(mcp.Tools, lists, [32]byte{})
 			total := 0

@@ -194,6 +194,7 @@ func (b *builder) claim(name string, n *node, rule string) *route {
 			ID:       n.item.id,
 			Params:   n.item.params,
 			Notes:    n.item.notes,
+			Tasks:    n.item.tasks,
 			Known:    true,
 			Rule:     rule,
 		},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -102,7 +101,14 @@ func (s *Server) edits(kind mcp.Kind, n *node) []wire.Edit {
 		edits = append(edits, wire.InsertMembers(it.raw, wire.Span{Start: bytes.IndexByte(it.raw, '{'), End: len(it.raw)},
 			wire.Member{Name: "inputSchema", Value: openSchema}))
 	}
-	sort.Slice(edits, func(i, j int) bool { return edits[i].Start < edits[j].Start })
+	if it.noTasks {
+		// It would be an invitation to what the upstream does not do (checklist 8.5).
+		all := wire.Span{Start: bytes.IndexByte(it.raw, '{'), End: len(it.raw)}
+		if dropped, err := wire.DropMembers(edits, it.raw, all, func(name []byte) bool { return string(name) == "execution" }); err == nil {
+			edits = dropped
+		}
+	}
+	slices.SortFunc(edits, func(a, b wire.Edit) int { return cmp.Or(a.Start-b.Start, a.End-b.End) })
 	return edits
 }
 

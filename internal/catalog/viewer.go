@@ -95,7 +95,7 @@ func (c *selections) forgetLocked() {
 func (s *Server) targetOf(kind mcp.Kind, n *node) Target {
 	return Target{
 		Upstream: s.o.Members[n.member].Key, Kind: kind, ID: n.item.id, Exposed: n.exposed,
-		Params: n.item.params, Known: true, Names: n.names, Notes: n.item.notes,
+		Params: n.item.params, Known: true, Names: n.names, Notes: n.item.notes, Tasks: n.item.tasks,
 	}
 }
 

@@ -44,14 +44,14 @@ func (s *Server) walk(ctx context.Context, upstream string, scope Scope, kind mc
 	var (
 		pages  [][]byte // raw arrays
 		snap   = &snapshot{ttl: maxTTL, public: true}
-		http   = false
+		how    reading
 		count  = 0
 		size   = int64(0)
 		seen   = map[string]bool{}
 		cursor []byte
 	)
 	finish := func() *snapshot {
-		snap.set = s.read(upstream, kind, pages, http)
+		snap.set = s.read(upstream, kind, pages, how)
 		return snap
 	}
 	for n := 1; ; n++ {
@@ -73,7 +73,7 @@ func (s *Server) walk(ctx context.Context, upstream string, scope Scope, kind mc
 			snap.short = fmt.Sprintf("only the first %d items were listed: %s", count, reason(err, s.o.ListTimeout))
 			return finish(), err
 		}
-		http = page.HTTP
+		how = reading{headers: page.HTTP, tasks: page.Tasks}
 		snap.legacy = page.Era != mcp.Modern
 		if snap.legacy {
 			snap.ttl, snap.public = s.o.LegacyTTL, false
@@ -160,13 +160,16 @@ func readPage(kind mcp.Kind, result []byte) (rawPage, error) {
 
 // read parses the items of a whole walk; items of a list that was read before
 // are taken from memory. What cannot be listed is reported, once.
-func (s *Server) read(upstream string, kind mcp.Kind, pages [][]byte, http bool) *itemSet {
+func (s *Server) read(upstream string, kind mcp.Kind, pages [][]byte, how reading) *itemSet {
 	h := sha256.New()
 	total := 0
 	var head [10]byte
 	head[0] = byte(kind)
-	if http {
+	if how.headers {
 		head[1] = 1
+	}
+	if how.tasks {
+		head[1] |= 2
 	}
 	for _, page := range pages {
 		binary.BigEndian.PutUint64(head[2:], uint64(len(page)))
@@ -191,7 +194,7 @@ func (s *Server) read(upstream string, kind mcp.Kind, pages [][]byte, http bool)
 			if len(set.items) == s.o.MaxItems {
 				return false
 			}
-			it, err := parseItem(kind, bytes.Clone(raw), http)
+			it, err := parseItem(kind, bytes.Clone(raw), how)
 			switch {
 			case err != nil:
 				s.report(slog.LevelWarn, "an item of an upstream's list is left out",

@@ -15,6 +15,7 @@ const (
 	MetaProgressToken      = "progressToken"
 	MetaOrigin             = "penstock/upstream"
 	MetaPartial            = "penstock/partial"
+	MetaRelatedTask        = "io.modelcontextprotocol/related-task"
 	ExtensionTasks         = "io.modelcontextprotocol/tasks"
 	ExtensionUI            = "io.modelcontextprotocol/ui"
 )

@@ -21,6 +21,9 @@ const (
 	TasksGet           = "tasks/get"
 	TasksUpdate        = "tasks/update"
 	TasksCancel        = "tasks/cancel"
+	TasksResult        = "tasks/result"
+	TasksList          = "tasks/list"
+	TasksStatus        = "notifications/tasks/status"
 	Cancelled          = "notifications/cancelled"
 	Progress           = "notifications/progress"
 	LogMessage         = "notifications/message"
@@ -72,9 +75,11 @@ func init() {
 		{Name: Listen, Modern: true, Stream: true},
 		{Name: Subscribe, Legacy: true},
 		{Name: Unsubscribe, Legacy: true},
-		{Name: TasksGet, Modern: true, Header: FromTaskID, Safe: true},
+		{Name: TasksGet, Modern: true, Legacy: true, Header: FromTaskID, Safe: true},
 		{Name: TasksUpdate, Modern: true, Header: FromTaskID},
-		{Name: TasksCancel, Modern: true, Header: FromTaskID},
+		{Name: TasksCancel, Modern: true, Legacy: true, Header: FromTaskID},
+		{Name: TasksResult, Legacy: true, Header: FromTaskID, Safe: true},
+		{Name: TasksList, Legacy: true, Safe: true},
 	} {
 		methods[m.Name] = m
 	}

@@ -54,9 +54,9 @@ func (p *itemProjection) member(i int) edit {
 	value := m.raw(p.item)
 	switch string(m.name) {
 	case "execution":
-		// It announces tasks, which are not offered in this version, so it would
-		// be an invitation that the gateway refuses (checklist 6.2).
-		return edit{drop: p.kind == Tools}
+		// It invites to tasks of 2025-11-25, which no other client knows (checklist
+		// 6.2). Whether its upstream makes any is the catalog's to look at.
+		return edit{drop: p.kind == Tools && p.rev != V20251125}
 	case "inputSchema":
 		if p.kind == Tools && isNull(value) {
 			return edit{value: []byte(`{"type":"object"}`)}

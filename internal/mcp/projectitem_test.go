@@ -19,7 +19,7 @@ func TestToolsAreShapedForEachRevision(t *testing.T) {
 	noIcons := strings.Replace(noExecution, `"icons":[{"src":"a"}],`, "", 1)
 	want := map[Revision]string{
 		V20260728: noExecution,
-		V20251125: noExecution,
+		V20251125: fullTool,
 		V20250618: noIcons,
 		V20250326: `{ "name":"t","x-vendor":9007199254740993,` +
 			`"inputSchema":{"type":"object","$defs":{}},"annotations":{"readOnlyHint":true,"title":"A <tool>"} }`,
@@ -49,7 +49,7 @@ func TestItemsAreShapedByTheirKind(t *testing.T) {
 		{"a missing input schema is given", Tools, V20260728, `{"name":"t"}`, `{"name":"t","inputSchema":{"type":"object"}}`},
 		{"a null input schema is replaced", Tools, V20251125, `{"inputSchema":null,"name":"t"}`, `{"inputSchema":{"type":"object"},"name":"t"}`},
 		{"the empty tool", Tools, V20251125, `{ }`, `{"inputSchema":{"type":"object"} }`},
-		{"names with escapes are names", Tools, V20251125, `{"\u0065xecution":{},"inputSchema":{}}`, `{"inputSchema":{}}`},
+		{"names with escapes are names", Tools, V20250618, `{"\u0065xecution":{},"inputSchema":{}}`, `{"inputSchema":{}}`},
 		{"prompt arguments lose titles", Prompts, V20250326, `{"name":"p","title":"P","arguments":[{"name":"a","title":"A"}, {"name":"b"}]}`, `{"name":"p","arguments":[{"name":"a"}, {"name":"b"}]}`},
 		{"a prompt keeps its titles", Prompts, V20250618, `{"title":"P","arguments":[{"name":"a","title":"A"}]}`, `{"title":"P","arguments":[{"name":"a","title":"A"}]}`},
 		{"a resource loses title and _meta", Resources, V20250326, `{"uri":"a","name":"n","title":"T","_meta":{},"size":1.0}`, `{"uri":"a","name":"n","size":1.0}`},
