@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// answer relays an upstream's answer to the client. offered says that the upstream
-// may make a task of the call.
-func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer, offered bool) error {
+// answer relays an upstream's answer to the client. offered says whether the
+// upstream may make a task of the call.
+func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer, offered offering) error {
 	plan := g.plan(x, v, m, link)
 	if x.Era == mcp.Modern && link.Era != mcp.Modern {
 		// It has no words for a question; what looks like one was not checked, and
@@ -29,7 +29,7 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 		return err
 	}
 	if a.Rest != nil {
-		through, err := passes(x, link, a, &plan, offered)
+		through, err := passes(x, link, a, &plan, offered != noTask)
 		if err != nil {
 			return err
 		}
@@ -45,12 +45,22 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 	if s.Error.Ok() {
 		return g.upstreamError(x, v, m, t, link, s, whole, &plan)
 	}
-	if made, ok := madeOf(s, link.Era); ok && offered {
+	if made, ok := madeOf(s, link.Era, offered); ok {
+		if offered == forDrive {
+			made.id = bytes.Clone(made.id)
+			return &drivenError{made}
+		}
 		return g.minted(ctx, x, v, m, t, link, s, made, whole, &plan)
 	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
 		return err
 	}
+	return g.conclude(ctx, x, v, m, t, s, whole, &plan, unseen)
+}
+
+// conclude answers a call with the result that ends it. unseen says that the hooks
+// let it pass without a look.
+func (g *Gateway) conclude(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, s *wire.Answer, whole []byte, plan *wire.Plan, unseen bool) (err error) {
 	if !unseen {
 		if whole, err = g.after(ctx, x, v, t, s, whole, false); err != nil {
 			return err
@@ -253,6 +263,8 @@ func (g *Gateway) upstreamError(x *north.Exchange, v *server, m *member, t *cata
 	switch {
 	case code == fault.HeaderMismatch, code == fault.UnsupportedVersion:
 		return &staleError{code: code, era: link.Era}
+	case code == fault.MissingCapability && link.Era == mcp.Modern && g.drives(x) && needsTask(s):
+		return errNeedsTask
 	case x.Era == mcp.Modern && code == fault.MethodNotFound:
 		status = http.StatusNotFound
 	case x.Era == mcp.Modern && code == fault.MissingCapability:

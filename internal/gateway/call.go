@@ -193,6 +193,19 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	c.next = c.recall()
 	for {
 		question, err := c.send(ctx, m, key, buf)
+		var made *drivenError
+		switch {
+		case errors.As(err, &made):
+			return c.drive(ctx, m, made.made, slot)
+		case errors.Is(err, errNeedsTask) && c.driven:
+			return failed(x, "upstream \""+m.key+"\" needs a capability that this client did not declare")
+		case errors.Is(err, errNeedsTask):
+			if slot, err = c.takeOver(ctx); err != nil {
+				return err
+			}
+			defer slot.Release()
+			continue
+		}
 		if question == nil || err != nil {
 			return err
 		}
@@ -240,7 +253,7 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	if o.origin != nil {
 		about = o.origin
 	}
-	err = o.g.answer(ctx, o.x, o.v, m, about, o.link, a, o.tasks)
+	err = o.g.answer(ctx, o.x, o.v, m, about, o.link, a, o.offered())
 	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, answerOutcome(o.x, err), took)
 	var q *questionError
 	if err != nil && errors.As(err, &q) {
@@ -274,6 +287,9 @@ func callOutcome(err error) string {
 // answerOutcome is how a call went that was answered. What the gateway or a hook made
 // of the answer is not the upstream's.
 func answerOutcome(x *north.Exchange, err error) string {
+	if word, driven := drivenOutcome(err); driven {
+		return word
+	}
 	if err != nil {
 		switch word := callOutcome(err); word {
 		case "timeout", "lost", "invalid":

@@ -92,11 +92,16 @@ type making struct {
 	id   []byte // raw; nil: it does not say
 	call []byte // raw id of the call
 	life task.Life
+	poll time.Duration // of the extension: how long nobody is to ask
 }
 
 // madeOf tells the task that a result is, in the dialect of its upstream's era: the
-// extension's flat one, or the nested one of 2025-11-25.
-func madeOf(s *wire.Answer, era mcp.Era) (m making, made bool) {
+// extension's flat one, or the nested one of 2025-11-25. Where none was offered
+// there is none.
+func madeOf(s *wire.Answer, era mcp.Era, offered offering) (m making, made bool) {
+	if offered == noTask {
+		return m, false
+	}
 	if era == mcp.Legacy {
 		t := s.Task.Of(s.Raw)
 		if len(t) == 0 || t[0] != '{' {
@@ -107,8 +112,10 @@ func madeOf(s *wire.Answer, era mcp.Era) (m making, made bool) {
 	if !s.ResultType.Ok() {
 		return m, false
 	}
-	kind, err := wire.String(s.ResultType.Of(s.Raw))
-	return making{id: s.TaskID.Of(s.Raw), life: lifeOf(s, era)}, err == nil && kind == "task"
+	if kind, err := wire.String(s.ResultType.Of(s.Raw)); err != nil || kind != "task" {
+		return m, false
+	}
+	return making{id: s.TaskID.Of(s.Raw), life: lifeOf(s, era), poll: pollOf(s.Result.Of(s.Raw))}, true
 }
 
 var (
@@ -167,7 +174,7 @@ func (g *Gateway) mint(ctx context.Context, x *north.Exchange, v *server, m *mem
 	if err != nil {
 		return nil, "", g.unminted(ctx, x, v, m, link, id, err)
 	}
-	if x.Session != nil && x.Msg.ProgressToken.Ok() {
+	if link.Era == mcp.Legacy && x.Session != nil && x.Msg.ProgressToken.Ok() {
 		g.tokens.keep(tokenKey{m.key, x.Session.ID, string(made.call)}, x.Msg.ProgressToken.Of(x.Msg.Raw))
 	}
 	g.metrics.Task("minted")
@@ -177,7 +184,7 @@ func (g *Gateway) mint(ctx context.Context, x *north.Exchange, v *server, m *mem
 
 // sameTask reports whether a result is still the task of that id.
 func sameTask(s *wire.Answer, era mcp.Era, id string) bool {
-	made, ok := madeOf(s, era)
+	made, ok := madeOf(s, era, forIt)
 	now, err := wire.String(made.id)
 	return ok && err == nil && now == id
 }
@@ -228,11 +235,17 @@ func (g *Gateway) cancelQuietly(ctx context.Context, x *north.Exchange, v *serve
 
 // ownTaskRequest is a request about a task that the gateway makes by itself.
 func (g *Gateway) ownTaskRequest(link *south.Link, method, id string, _ mcp.Revision) *south.Request {
+	return g.ownTaskMessage(link, method, id, nil)
+}
+
+// ownTaskMessage is ownTaskRequest with further members of params, raw and each
+// behind a comma.
+func (g *Gateway) ownTaskMessage(link *south.Link, method, id string, more []byte) *south.Request {
 	rid := link.NextID(nil)
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), rid...)
 	b = append(append(b, `,"method":"`...), method...)
 	b = append(b, `","params":{"taskId":`...)
-	b = wire.AppendString(b, id)
+	b = append(wire.AppendString(b, id), more...)
 	if link.Era == mcp.Modern {
 		b = append(b, `,"_meta":{"`+mcp.MetaProtocolVersion+`":"`...)
 		b = append(b, mcp.LatestModern.String()...)

@@ -38,6 +38,7 @@ type outbound struct {
 	idBuf  [32]byte
 	token  bool   // our id is the progress token, too
 	tasks  bool   // the upstream may make a task of the call
+	driven bool   // it is the gateway's to drive
 	trace  []byte // traceparent of this call; nil: there is none
 	body   []byte
 	params []south.Param
@@ -138,7 +139,9 @@ func (o *outbound) modernToModern() error {
 		o.edits = edits
 	}
 	raw := m.MetaCaps.Of(m.Raw)
-	if kept := o.g.caps.filter(raw); len(kept) != len(raw) && !o.tasks {
+	if o.driven {
+		o.replace(m.MetaCaps, withTasks(o.g.caps.filter(raw)))
+	} else if kept := o.g.caps.filter(raw); len(kept) != len(raw) && !o.tasks {
 		o.replace(m.MetaCaps, kept)
 	}
 	if m.RequestState.Ok() {
@@ -205,7 +208,7 @@ func reserved(name []byte) bool {
 // legacyToModern declares, per request, what the session declared once.
 func (o *outbound) legacyToModern() error {
 	m := &o.x.Msg
-	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern], o.x.TakesQuestions())
+	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern], o.x.TakesQuestions(), o.driven)
 	if level := o.x.Session.LogLevel; level != "" {
 		add = append(add[:len(add):len(add)], `,"`+mcp.MetaLogLevel+`":`...)
 		add = wire.AppendString(add, level)
