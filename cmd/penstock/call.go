@@ -35,6 +35,7 @@ func newCallCommand() *cobra.Command {
 			"An error goes to standard error with exit code 1.",
 		Example: `  penstock call http://127.0.0.1:8080/mcp tools/list
   penstock call http://127.0.0.1:8080/mcp tools/call '{"name":"search_books","arguments":{"query":"gothic"}}'
+  penstock call --follow http://127.0.0.1:8080/mcp tools/call '{"name":"jobs__bake_cake","arguments":{"flavor":"lemon"}}'
   penstock call --legacy http://127.0.0.1:8080/mcp resources/read '{"uri":"workshop://safety"}'`,
 		Args:          asUsage(callArgs),
 		SilenceUsage:  true,
@@ -44,6 +45,9 @@ func newCallCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
+			if f.follow {
+				return c.run(cmd.Context()) // each request has the timeout, and the task its own time
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 			defer cancel()
 			return c.run(ctx)
@@ -52,9 +56,9 @@ func newCallCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.legacy, "legacy", false, "speak 2025-11-25: initialize, one request, end of session")
 	flags.BoolVar(&f.tasks, "tasks", false, "declare the tasks extension, so that the server may answer with a task")
-	flags.BoolVar(&f.follow, "follow", false, "drive a task to its end (not available in this version)")
+	flags.BoolVar(&f.follow, "follow", false, "where the answer is a task, follow it to its end and print its result")
 	flags.StringArrayVar(&f.headers, "header", nil, "an HTTP header to send, as `K=V`; may be repeated")
-	flags.DurationVar(&f.timeout, "timeout", 60*time.Second, "how long all of it may take")
+	flags.DurationVar(&f.timeout, "timeout", 60*time.Second, "how long all of it may take; with --follow, each request")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	return cmd
 }
@@ -69,13 +73,14 @@ func callArgs(_ *cobra.Command, args []string) error {
 
 // caller sends one request to one server.
 type caller struct {
-	url     *url.URL
-	method  string
-	params  jsontext.Value // an object, or nil
-	legacy  bool
-	tasks   bool
-	headers http.Header
-	timeout time.Duration
+	url      *url.URL
+	method   string
+	params   jsontext.Value // an object, or nil
+	legacy   bool
+	tasks    bool
+	followed bool
+	headers  http.Header
+	timeout  time.Duration
 
 	client *http.Client
 	out    io.Writer // the result
@@ -89,17 +94,15 @@ func newCaller(cmd *cobra.Command, f *callFlags, args []string) (*caller, error)
 		return nil, fmt.Errorf("%q is not the URL of a server; write it like http://127.0.0.1:8080/mcp", args[0])
 	}
 	switch {
-	case f.follow:
-		return nil, errors.New("--follow is not available in this version; poll with tasks/get")
-	case f.legacy && f.tasks:
-		return nil, errors.New("--tasks declares an extension of 2026-07-28; it does not go with --legacy")
+	case f.legacy && (f.tasks || f.follow):
+		return nil, errors.New("--tasks and --follow need an extension of 2026-07-28; they do not go with --legacy")
 	case f.timeout <= 0:
 		return nil, errors.New("--timeout must be more than zero")
 	case args[1] == "":
 		return nil, errors.New("name a method, such as tools/list")
 	}
 	c := &caller{
-		url: u, method: args[1], legacy: f.legacy, tasks: f.tasks, timeout: f.timeout,
+		url: u, method: args[1], legacy: f.legacy, tasks: f.tasks || f.follow, followed: f.follow, timeout: f.timeout,
 		headers: http.Header{}, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
 		client: &http.Client{
 			// A redirect would send the request, and its headers, somewhere the user
@@ -154,7 +157,13 @@ func (c *caller) run(ctx context.Context) error {
 	if c.legacy {
 		result, err = c.callLegacy(ctx)
 	} else {
-		result, err = c.callModern(ctx)
+		result, err = c.callWithin(ctx)
+	}
+	if err == nil && c.followed {
+		result, err = c.follow(ctx, result)
+	}
+	if errors.Is(err, errTaskEnded) {
+		return err
 	}
 	if err != nil {
 		return c.explain(ctx, err)
@@ -164,6 +173,16 @@ func (c *caller) run(ctx context.Context) error {
 	}
 	_, err = fmt.Fprintf(c.out, "%s\n", pretty(result))
 	return err
+}
+
+// callWithin is callModern with a time of its own, where the whole has none.
+func (c *caller) callWithin(ctx context.Context) (jsontext.Value, error) {
+	if !c.followed {
+		return c.callModern(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.callModern(ctx)
 }
 
 // notification reports whether the method expects no answer.

@@ -344,7 +344,7 @@ func TestCallRefusesWrongUsage(t *testing.T) {
 		{"http://127.0.0.1:1", "ping", `{"a":1,"a":2}`},
 		{"http://127.0.0.1:1", "ping", `{"_meta":1}`},
 		{"http://127.0.0.1:1", "ping", "@/does/not/exist"},
-		{"http://127.0.0.1:1", "ping", "--follow"},
+		{"http://127.0.0.1:1", "ping", "--follow", "--legacy"},
 		{"http://127.0.0.1:1", "ping", "--legacy", "--tasks"},
 		{"http://127.0.0.1:1", "ping", "--header", "novalue"},
 		{"http://127.0.0.1:1", "ping", "--timeout", "0s"},

@@ -52,6 +52,13 @@ func runDemo(cmd *cobra.Command, listen string, f func(*config.Document) error) 
 		return err
 	}
 	defer workshop.close()
+	work := demo.Jobs(demo.JobOptions{Notify: true})
+	jobs, err := serveBundled(cmd.Context(), work)
+	if err != nil {
+		return err
+	}
+	defer jobs.close()
+	defer work.Close()
 	dir, err := os.MkdirTemp("", "penstock-demo-")
 	if err != nil {
 		return err
@@ -61,7 +68,7 @@ func runDemo(cmd *cobra.Command, listen string, f func(*config.Document) error) 
 	if err != nil {
 		return err
 	}
-	doc, err := config.FromUpstreams([]string{"bench=" + bench, "library=" + library.url, "workshop=" + workshop.url})
+	doc, err := config.FromUpstreams([]string{"bench=" + bench, "jobs=" + jobs.url, "library=" + library.url, "workshop=" + workshop.url})
 	if err != nil {
 		return err
 	}
@@ -136,12 +143,13 @@ func printDemo(cmd *cobra.Command, url string) {
 		self = exe
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), `
-Three upstreams stand behind %[2]s: "library" (2026-07-28), "workshop" (2025-11-25) and "bench" (a child process, over stdio).
+Four upstreams stand behind %[2]s: "library" and "jobs" (2026-07-28; jobs take time, and become tasks), "workshop" (2025-11-25)
+and "bench" (a child process, over stdio).
 Any MCP client can connect to it. Try, in another terminal:
 
   %[1]s call %[2]s tools/list
   %[1]s call %[2]s tools/call '{"name":"library__search_books","arguments":{"query":"gothic"}}'
-  %[1]s call --legacy %[2]s resources/read '{"uri":"workshop://safety"}'
+  %[1]s call --follow %[2]s tools/call '{"name":"jobs__bake_cake","arguments":%[3]s}'
 
-`, self, url)
+`, self, url, `{"flavor":"lemon"}`)
 }

@@ -31,7 +31,7 @@ func TestDemoPrintsThreeCallsThatWork(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("%d calls in:\n%s", len(lines), p.stdout())
 	}
-	for i, want := range []string{"library__search_books", "Frankenstein", "workshop://safety"} {
+	for i, want := range []string{"library__search_books", "Frankenstein", "lemon cake"} {
 		if !strings.Contains(lines[i], url) {
 			t.Errorf("%s does not name the endpoint %s", lines[i], url)
 		}

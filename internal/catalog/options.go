@@ -45,7 +45,13 @@ type Alias struct{ Upstream, Tool string }
 type Expose struct{ Allow, Deny []string }
 
 // Member is an upstream as this server knows it. Namespace defaults to Key.
-type Member struct{ Key, Namespace string }
+type Member struct {
+	Key, Namespace string
+	// PerCaller says that callers have credentials of their own there. What one is
+	// answered, a refusal most of all, then says nothing to another, even where
+	// the upstream calls its lists public.
+	PerCaller bool
+}
 
 // Options configure a Server. New copies what it keeps.
 type Options struct {

@@ -76,7 +76,10 @@ func New(o Options, f Fetcher) (*Server, error) {
 	for kind := range mcp.NumKinds {
 		s.private[kind].Store(int32(len(o.Members)))
 		for i, m := range o.Members {
-			src := &source{member: i, upstream: m.Key, kind: kind}
+			src := &source{member: i, upstream: m.Key, kind: kind, personal: m.PerCaller}
+			if src.personal {
+				src.sharing.Store(sharingPrivate)
+			}
 			src.common = &feed{src: src}
 			s.sources[kind] = append(s.sources[kind], src)
 		}

@@ -30,6 +30,7 @@ type source struct {
 	member   int
 	upstream string
 	kind     mcp.Kind
+	personal bool // Member.PerCaller: it stays private
 	sharing  atomic.Int32
 	dirty    atomic.Uint64 // counts list_changed; a snapshot of an older count is out of date
 	common   *feed         // the public list
@@ -195,7 +196,7 @@ func (s *Server) fly(fd *feed, fl *flight) {
 // list is public, else that of the scope it was made for. What came tells.
 func (s *Server) settles(fd *feed, fl *flight, snap *snapshot) *feed {
 	src := fd.src
-	if snap.public && !snap.absent {
+	if snap.public && !snap.absent && !src.personal {
 		s.share(src, sharingPublic)
 		return src.common
 	}

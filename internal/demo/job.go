@@ -34,7 +34,7 @@ const (
 	// nonsense; after that it counts as declined.
 	maxAskings = 3
 	// maxJobAnswer bounds one answer that a job remembers, in bytes.
-	maxJobAnswer = 64 << 10
+	maxJobAnswer = 8 << 10
 )
 
 // work is what a job does: its stages one after the other, and what comes of it.

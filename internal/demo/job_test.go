@@ -229,7 +229,7 @@ func TestTheTableOfJobsIsBounded(t *testing.T) {
 	}
 	first, _ := create(time.Second)
 	second, _ := create(2 * time.Second)
-	_, _ = create(time.Hour)
+	third, _ := create(time.Hour)
 	if _, failure := create(0); failure == nil {
 		t.Fatal("a fourth job while three are unfinished")
 	}
@@ -250,6 +250,14 @@ func TestTheTableOfJobsIsBounded(t *testing.T) {
 	}
 	if v, failure := table.look("", fourth.id); failure != nil || v.state != jobWorking {
 		t.Errorf("%v, %v", v, failure)
+	}
+	for range 3 { // the third job expired with the second, unfinished
+		if _, failure = create(time.Hour); failure != nil {
+			break
+		}
+	}
+	if failure == nil || len(table.order) != 3 || len(table.byID) != 3 || table.byID[third.id] != nil {
+		t.Errorf("%d jobs, %v", len(table.order), failure)
 	}
 }
 

@@ -445,7 +445,7 @@ func TestAListenerHearsEveryChangeOfItsTasksAndNoOther(t *testing.T) {
 		_ = newTask(t, s, `"name":"bake_cake","arguments":{"flavor":"lemon"}`)
 		theirs := newTask(t, s, `"name":"bake_cake","arguments":{"flavor":"lemon"}`, "Authorization", "Bearer b")
 		w, leave := stream(t, s, modernRequest("subscriptions/listen", fmt.Sprintf(`"notifications":{"toolsListChanged":true,"taskIds":[%q,"unknown",%q,%q]}`, mine, theirs, mine), jobCaps))
-		defer leave()
+		defer func() { leave() }()
 		synctest.Wait()
 		meta := object{"io.modelcontextprotocol/subscriptionId": 7.0}
 		want := []object{{"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": object{"_meta": meta, "notifications": object{"taskIds": []any{mine}}}}}
@@ -492,6 +492,19 @@ func TestAListenerHearsEveryChangeOfItsTasksAndNoOther(t *testing.T) {
 		hear("completed")
 		time.Sleep(time.Minute)
 		hear()
+		leave()
+
+		mine = newTask(t, s, `"name":"ship_order","arguments":{"item":"teapot"}`)
+		w, leave = stream(t, s, modernRequest("subscriptions/listen", fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, mine), jobCaps))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.messages(t); len(got) != 2 {
+			t.Errorf("%v", got)
+		}
+		_, _ = modernJob(t, s, "tasks/cancel", fmt.Sprintf(`"taskId":%q`, mine))
+		hear()
+		time.Sleep(defaultJobGrace)
+		hear("cancelled")
 		s.Close()
 		synctest.Wait()
 		want = []object{{"jsonrpc": "2.0", "id": 7.0, "result": object{"resultType": "complete", "_meta": meta}}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/catalog"
+	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/policy"
 )
 
@@ -157,12 +158,18 @@ func (g *Gateway) judgement(r *http.Request, v *server, t *catalog.Target, as *p
 	}
 	pt, view := v.judged(t), g.policy.For(as)
 	d, steps := view.Explain(r.Context(), &pt, nil, false)
-	for _, other := range spellings(t) {
-		if !d.Allowed {
-			break
+	if t.Kind == mcp.Resources { // as authorize does
+		scope := catalog.Scope{Principal: g.principal.Key}
+		all, ok := readings(t.ID)
+		for i := 0; i < len(all) && d.Allowed; i++ {
+			if again := v.readAs(scope, pt, all[i].uri); !all[i].loose || view.Denies(&again) {
+				pt = again
+				d, steps = view.Explain(r.Context(), &pt, nil, false)
+			}
 		}
-		pt = v.judged(&other) // as authorize does
-		d, steps = view.Explain(r.Context(), &pt, nil, false)
+		if !ok {
+			d = policy.Decision{Why: tooManyReadings}
+		}
 	}
 	out.Judged = pt.Names
 	switch out.Decided = d.Rule; {

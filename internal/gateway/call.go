@@ -218,7 +218,7 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 // send sends the call once and answers the client, or returns the question that
 // a modern upstream has for a legacy client.
 func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, buf *[]byte) (asked *wire.Answer, err error) {
-	span := leg(o.x, o.link)
+	span := leg(o.x, o.link, o.t.ID)
 	if o.x.Span != nil {
 		o.trace = span.AppendTraceparent(o.trace[:0])
 	}

@@ -97,6 +97,12 @@ func (w *viewer) Sees(t *catalog.Target) bool {
 	return w.view.Sees(&pt)
 }
 
+// denies reports whether a rule denies a target for sure.
+func (w *viewer) denies(t *catalog.Target) bool {
+	pt := w.v.judged(t)
+	return w.view.Denies(&pt)
+}
+
 // Reaches implements catalog.Viewer.
 func (w *viewer) Reaches(upstream string, kind mcp.Kind) bool {
 	return w.view.Reaches(w.v.name, upstream, kind)

@@ -21,8 +21,8 @@
 //     target's own name, and the metadata of the upstream's era spliced in.
 //     What arrives before the answer leaves before it, on the same goroutine.
 //     Questions are asked here, in rounds or by a call that is parked.
-//  9. Remember. The place of what a task obliges us to keep; there are none in
-//     this version.
+//  9. Remember (task; mint.go). Who owns a task that the upstream made of the call
+//     is committed, before hooks and before a byte of it leaves.
 //  10. After hooks (hook; hooks.go). They refuse or rewrite a result that is held
 //     whole for them.
 //  11. Project (answer.go). Identifiers are mapped back, the result is shaped for

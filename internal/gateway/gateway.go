@@ -62,6 +62,7 @@ type Gateway struct {
 	ids       *task.Vault              // opens the ids of tasks, likewise
 	flights   *task.Flights            // likewise
 	keeping   *engine                  // runs tasks; likewise
+	follows   *follows                 // likewise
 	locator   *task.Locator
 	tokens    *tokens                 // shared with predecessor and successor
 	ends      map[string]func()       // of what makes the credentials of an upstream, by key
@@ -211,7 +212,10 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 
 // Succeed has those who listen for changes hear of this gateway's upstreams, and
 // not of its predecessor's any more. It is called once requests come here.
-func (g *Gateway) Succeed() { g.board.Rebind(rooms{g}) }
+func (g *Gateway) Succeed() {
+	g.follows.rebind(g)
+	g.board.Rebind(rooms{g})
+}
 
 // Handler serves every virtual server, /health and /ready.
 func (g *Gateway) Handler() http.Handler { return g.handler }
@@ -284,6 +288,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
 	g.parks.Close(ctx)
 	g.cut(ctx)
+	g.follows.Close()
 	g.board.Close()
 	for _, u := range g.upstreams {
 		u.EndSession(g.watchKey())

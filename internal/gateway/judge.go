@@ -35,13 +35,7 @@ func (g *Gateway) authorize(ctx context.Context, x *north.Exchange, v *server, t
 	args := x.Msg.Arguments.Of(x.Msg.Raw)
 	d := view.Decide(ctx, &pt, args)
 	if d.Allowed && t.Kind == mcp.Resources {
-		// A server resolves what a glob sees as letters.
-		for _, other := range spellings(t) {
-			again := v.judged(&other)
-			if d = view.Decide(ctx, &again, args); !d.Allowed {
-				break
-			}
-		}
+		d = g.decideReadings(ctx, v, g.scope(x), view, &pt, args, d)
 	}
 	x.Trail.Rule = d.Rule
 	switch {
@@ -61,7 +55,7 @@ func (g *Gateway) authorize(ctx context.Context, x *north.Exchange, v *server, t
 // subscriptions.
 func (g *Gateway) reveal(x *north.Exchange, v *server, t *catalog.Target, asked string) error {
 	g.aim(x, t)
-	if !g.shows(g.sees(x, v), t) {
+	if !g.shows(v, g.scope(x), g.sees(x, v), t) {
 		return g.hide(x, v, t.Kind, asked, "no rule could allow it")
 	}
 	if g.policy != nil {
@@ -71,20 +65,72 @@ func (g *Gateway) reveal(x *north.Exchange, v *server, t *catalog.Target, asked 
 	return nil
 }
 
-// shows reports whether a viewer sees a target under every spelling of it.
-func (g *Gateway) shows(who catalog.Viewer, t *catalog.Target) bool {
+// shows reports whether a viewer sees a target in every reading of it.
+func (g *Gateway) shows(v *server, scope catalog.Scope, who catalog.Viewer, t *catalog.Target) bool {
 	if who == nil {
 		return true
 	}
 	if !who.Sees(t) {
 		return false
 	}
-	for _, other := range spellings(t) {
-		if !who.Sees(&other) {
-			return false
+	if t.Kind != mcp.Resources {
+		return true
+	}
+	all, ok := readings(t.ID)
+	for i := range all {
+		again := *t
+		again.ID = all[i].uri
+		again.Exposed, again.Names = v.namesOf(scope, t.Upstream, all[i].uri)
+		if all[i].loose {
+			w, is := who.(*viewer)
+			ok = ok && (!is || !w.denies(&again))
+		} else {
+			ok = ok && who.Sees(&again)
 		}
 	}
-	return true
+	return ok
+}
+
+const tooManyReadings = "it can be read in more ways than are judged"
+
+// decideReadings judges a URI that is allowed as it stands by what its upstream
+// may take it for.
+func (g *Gateway) decideReadings(ctx context.Context, v *server, scope catalog.Scope, view *policy.View, pt *policy.Target, args []byte, d policy.Decision) policy.Decision {
+	all, ok := readings(pt.Original)
+	if !ok {
+		return policy.Decision{Why: tooManyReadings}
+	}
+	for i := range all {
+		again := v.readAs(scope, *pt, all[i].uri)
+		switch {
+		case all[i].loose && view.Denies(&again):
+			return policy.Decision{Why: "a rule denies what it may be read as"}
+		case all[i].loose:
+		default:
+			if d := view.Decide(ctx, &again, args); !d.Allowed {
+				return d
+			}
+		}
+	}
+	return d
+}
+
+// readAs is a target as its upstream may take its URI for.
+func (v *server) readAs(scope catalog.Scope, pt policy.Target, uri string) policy.Target {
+	pt.Original = uri
+	pt.Name, pt.Names = v.namesOf(scope, pt.Upstream, uri)
+	return pt
+}
+
+// namesOf is the name under which another reading of a resource would be exposed,
+// and every name under which it is judged. What a condition reads of the target is
+// the reading, too.
+func (v *server) namesOf(scope catalog.Scope, upstream, uri string) (exposed string, names []string) {
+	exposed = uri
+	if out, changed := v.catalog.ExposeURI(upstream, nil, uri); changed {
+		exposed = string(out)
+	}
+	return exposed, v.catalog.NamesOf(scope, uri, exposed)
 }
 
 // hide answers as for what does not exist.

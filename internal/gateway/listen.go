@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
 	"github.com/penstock-mcp/penstock/internal/relay"
+	"github.com/penstock-mcp/penstock/internal/task"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -23,11 +24,12 @@ const confirmTime = time.Second
 // the id of the request, until the client or the gateway ends it.
 func (g *Gateway) subscriptions(ctx context.Context, x *north.Exchange) error {
 	m := &x.Msg
-	filter, tasks, err := mcp.ParseFilter(m.Notifications.Of(m.Raw))
+	filter, err := mcp.ParseFilter(m.Notifications.Of(m.Raw))
 	if err != nil {
 		return fault.Wrap(err, fault.InvalidParams, "params.%v", err)
 	}
-	if tasks {
+	if len(filter.TaskIDs) > 0 {
+		// Before any look-up: what is not declared tells nothing of ids (T72).
 		caps, err := mcp.ParseClientCaps(m.MetaCaps.Of(m.Raw))
 		if err != nil || !caps.HasExtension(mcp.ExtensionTasks) {
 			return fault.New(fault.MissingCapability, "params.notifications.taskIds needs the extension %s, which this request does not declare", mcp.ExtensionTasks).
@@ -38,13 +40,20 @@ func (g *Gateway) subscriptions(ctx context.Context, x *north.Exchange) error {
 	defer done()
 	l := g.board.Listen(g.view(x), filter, g.subscribed(ctx, x, filter.URIs))
 	defer l.Close()
+	t := teller{x: x, tag: append([]byte(nil), x.ID()...)}
+	if len(filter.TaskIDs) > 0 {
+		t.follows, t.ear = g.follows, g.follows.Listen(l.Nudge)
+		defer t.ear.Close()
+		if filter.TaskIDs, err = g.followed(ctx, x, t.ear, filter.TaskIDs); err != nil {
+			return err
+		}
+	}
 	wait, cancel := context.WithTimeout(ctx, confirmTime)
 	filter.URIs = nil
 	for _, r := range l.Confirmed(wait) {
 		filter.URIs = append(filter.URIs, r.Exposed)
 	}
 	cancel()
-	t := teller{x: x, tag: append([]byte(nil), x.ID()...)}
 	if err := t.acknowledge(filter); err != nil {
 		return err
 	}
@@ -78,7 +87,7 @@ func (g *Gateway) subscribed(ctx context.Context, x *north.Exchange, uris []stri
 			g.log.Debug("resource not subscribed to", "server", x.Server, "error", err)
 			continue
 		}
-		if !g.shows(g.sees(x, v), &t) {
+		if !g.shows(v, g.scope(x), g.sees(x, v), &t) {
 			continue // as if there were none
 		}
 		out = append(out, relay.Resource{Upstream: t.Upstream, URI: t.ID, Exposed: uri})
@@ -91,6 +100,9 @@ type teller struct {
 	x   *north.Exchange
 	tag []byte // raw id of the subscription; nil for a legacy client
 	buf []byte
+
+	follows *follows
+	ear     *task.Ear // nil: no tasks are listened for
 }
 
 func (t *teller) acknowledge(f mcp.Filter) error {
@@ -122,6 +134,9 @@ func (t *teller) follow(ctx context.Context, l *relay.Listener) error {
 			if err := t.send(b); err != nil {
 				return err
 			}
+		}
+		if err := t.tasks(ctx); err != nil {
+			return err
 		}
 		if errors.Is(end, relay.ErrSlow) {
 			return fault.Wrap(end, fault.AtCapacity, "the client does not read its notifications as fast as they come").

@@ -335,6 +335,8 @@ func (m *member) at(replica [32]byte) linker {
 
 // linker is an upstream, or one replica of it.
 type linker interface {
+	Info() *south.Info
+	WatchFor(ctx context.Context, key south.SessionKey, sink south.Sink) *south.Watch
 	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
 }
 

@@ -93,11 +93,12 @@ func canBeAsked(x *north.Exchange) func(*relay.Question) bool {
 // ended.
 func (g *Gateway) park(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span, link *south.Link, key south.SessionKey) error {
 	o := outbound{g: g, x: x, v: v, t: t, link: link, name: name}
-	span := leg(x, link)
+	span := leg(x, link, t.ID)
 	if x.Span != nil {
 		o.trace = span.AppendTraceparent(nil)
 	}
 	if err := o.build(nil); err != nil {
+		land(span, err)
 		return err
 	}
 	call := &parkedCall{link: link, request: south.Request{

@@ -100,9 +100,7 @@ func (r rooms) Expose(view relay.View, upstream, uri, exposed string) (as string
 	if who == nil {
 		return exposed, true
 	}
-	t := catalog.Target{
-		Upstream: upstream, Kind: mcp.Resources, ID: uri, Exposed: exposed,
-		Names: v.catalog.NamesOf(catalog.Scope{Principal: view.Principal, Caps: view.Caps}, uri, exposed),
-	}
-	return exposed, r.g.shows(who, &t)
+	scope := catalog.Scope{Principal: view.Principal, Caps: view.Caps}
+	t := catalog.Target{Upstream: upstream, Kind: mcp.Resources, ID: uri, Exposed: exposed, Names: v.catalog.NamesOf(scope, uri, exposed)}
+	return exposed, r.g.shows(v, scope, who, &t)
 }

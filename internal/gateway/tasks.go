@@ -23,7 +23,7 @@ import (
 // tasking makes what remembers tasks; a successor goes on with the predecessor's.
 func (g *Gateway) tasking(before *Gateway) error {
 	if before != nil {
-		g.tasks, g.ids, g.flights = before.tasks, before.ids, before.flights
+		g.tasks, g.ids, g.flights, g.follows = before.tasks, before.ids, before.flights, before.follows
 	} else {
 		ids, err := task.NewVault(g.keys.ring)
 		if err != nil {
@@ -37,7 +37,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 			Store: records, Grace: time.Duration(g.doc.Tasks.Grace), UnlimitedTTL: time.Duration(g.doc.Tasks.UnlimitedTTL),
 			Seal: ids.Seal, Log: g.log,
 		})
-		g.ids, g.flights = ids, &task.Flights{}
+		g.ids, g.flights, g.follows = ids, &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
 	}
 	if g.keeping == nil {
@@ -81,7 +81,7 @@ func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error 
 	}
 	t := v.origin(rec, mem)
 	x.Trail.Upstream, x.Trail.Original = mem.key, rec.Tool
-	if !g.shows(g.sees(x, v), &t) {
+	if !g.shows(v, g.scope(x), g.sees(x, v), &t) {
 		x.Trail.Decision, x.Trail.Detail = "hidden", "the tool that the task came from is not allowed any more"
 		g.metrics.Task("denied")
 		return unknownTask(x)
@@ -181,7 +181,7 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 	aimed := *t
 	aimed.ID, aimed.Exposed, aimed.Params = id, id, nil
 	o := outbound{g: g, x: x, v: v, t: &aimed, link: link, name: x.Msg.TaskID, tasks: true}
-	span := leg(x, link)
+	span := leg(x, link, "")
 	if x.Span != nil {
 		o.trace = span.AppendTraceparent(nil)
 	}
@@ -292,13 +292,20 @@ func (g *Gateway) taskError(x *north.Exchange, v *server, m *member, t *catalog.
 	return misaddressed(m, g.upstreamError(x, v, m, t, link, s, whole, plan))
 }
 
-var resultPath = []string{"result"}
-
 // inlined is a poll's answer with the result of the tool within it as the tool's
 // own answer would have it: shown to the hooks, and with its identifiers mapped.
 func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, s *wire.Answer, whole []byte) ([]byte, error) {
 	outer := s.Result.Of(whole)
-	inner := at(outer, resultPath)
+	var where wire.Span
+	if err := wire.MemberSpans(outer, func(name []byte, at wire.Span) bool {
+		if isName(name, "result") {
+			where = at
+		}
+		return true
+	}); err != nil {
+		return nil, invalid(m, err)
+	}
+	inner := where.Of(outer)
 	if len(inner) == 0 || inner[0] != '{' {
 		return whole, nil
 	}
@@ -326,13 +333,10 @@ func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *
 	if bytes.Equal(now, inner) {
 		return whole, nil
 	}
-	start := s.Result.Start + offset(outer, inner)
+	start := s.Result.Start + where.Start
 	out := wire.Splice(nil, whole, wire.Edit{Span: wire.Span{Start: start, End: start + len(inner)}, With: now})
 	if err := wire.Scan(out, s); err != nil {
 		return nil, invalid(m, err)
 	}
 	return out, nil
 }
-
-// offset is where part, a sub-slice of whole, begins.
-func offset(whole, part []byte) int { return cap(whole) - cap(part) }

@@ -113,6 +113,7 @@ var (
 	statusPath        = []string{"status"}
 	statusMessagePath = []string{"statusMessage"}
 	updatedPath       = []string{"lastUpdatedAt"}
+	resultPath        = []string{"result"}
 	errorPath         = []string{"error"}
 	inputRequestsPath = []string{"inputRequests"}
 )

@@ -139,7 +139,7 @@ func (o *outbound) isOwn(s *wire.Answer) bool {
 		return false
 	}
 	t := o.v.origin(rec, m)
-	return o.g.shows(o.g.sees(o.x, o.v), &t)
+	return o.g.shows(o.v, o.g.scope(o.x), o.g.sees(o.x, o.v), &t)
 }
 
 // maxTokens bounds the progress tokens that are remembered beyond their calls.

@@ -117,7 +117,7 @@ type listedTask struct {
 
 // listable are the tasks of a page of the index that this client may be shown.
 func (g *Gateway) listable(x *north.Exchange, v *server, page []*store.Task) (out []*listedTask) {
-	who := g.sees(x, v)
+	who, scope := g.sees(x, v), g.scope(x)
 	for _, rec := range page {
 		if !rec.Legacy || rec.Mark == store.TaskWithheld || rec.Mark == store.TaskRevoked {
 			continue
@@ -132,7 +132,7 @@ func (g *Gateway) listable(x *north.Exchange, v *server, page []*store.Task) (ou
 			continue
 		}
 		t := v.origin(rec, m)
-		if g.shows(who, &t) {
+		if g.shows(v, scope, who, &t) {
 			out = append(out, &listedTask{rec: rec, id: id, m: m})
 		}
 	}

@@ -52,9 +52,11 @@ func (g *Gateway) traced(span observe.Span, x *north.Exchange, err error) {
 	}
 	switch {
 	case x.Method != nil && x.Method.Name == mcp.ToolsCall:
+		span.Rename(named(x, t.Name))
 		span.Set(observe.AttrTool, t.Name)
 		span.Set(observe.AttrOperation, observe.ExecuteTool)
 	case x.Method != nil && x.Method.Name == mcp.PromptsGet:
+		span.Rename(named(x, t.Name))
 		span.Set(observe.AttrPrompt, t.Name)
 	case t.Kind == singular[mcp.Resources]:
 		span.Set(observe.AttrResource, t.Name)
@@ -75,14 +77,23 @@ func (g *Gateway) traced(span observe.Span, x *north.Exchange, err error) {
 	span.End()
 }
 
-// leg begins the span of a call to an upstream.
-func leg(x *north.Exchange, l *south.Link) observe.Span {
+// named is the name of a span: its method, and the tool or prompt.
+func named(x *north.Exchange, target string) string {
+	if target == "" || x.Method.Name != mcp.ToolsCall && x.Method.Name != mcp.PromptsGet {
+		return x.Msg.Method
+	}
+	return x.Msg.Method + " " + target
+}
+
+// leg begins the span of a call to an upstream, about a target as that knows it.
+func leg(x *north.Exchange, l *south.Link, target string) observe.Span {
 	span, ok := x.Span.(observe.Span)
 	if !ok {
 		return observe.Span{}
 	}
 	child := span.Child(x.Msg.Method)
 	if child.Sampled() {
+		child.Rename(named(x, target))
 		child.Set(observe.AttrMethod, x.Msg.Method)
 		child.Set(observe.AttrUpstream, l.Upstream.Key())
 		child.Set(observe.AttrEra, l.Era.String())

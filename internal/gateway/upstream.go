@@ -17,6 +17,7 @@ type upstream interface {
 	Link(ctx context.Context, key south.SessionKey) (*south.Link, error)
 	EndSession(key south.SessionKey)
 	Watch(key south.SessionKey, sink south.Sink) *south.Watch
+	WatchFor(ctx context.Context, key south.SessionKey, sink south.Sink) *south.Watch
 	Forget()
 	Dropped(what string)
 	OnChange(f func())

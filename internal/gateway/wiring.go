@@ -240,7 +240,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 		if ns == "" {
 			ns = key
 		}
-		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns})
+		o.Members = append(o.Members, catalog.Member{Key: key, Namespace: ns, PerCaller: personal(u)})
 		m := &member{key: key, south: g.upstreams[key], origin: wire.AppendString(nil, key), stray: g.overhear(key, g.upstreams[key])}
 		m.addresses = addressDigests(u)
 		m.rate, m.trusted = g.rates[key], bool(u.TrustAnnotations)

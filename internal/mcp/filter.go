@@ -14,6 +14,7 @@ import (
 type Filter struct {
 	Tools, Prompts, Resources bool     // list_changed; Resources stands for templates, too
 	URIs                      []string // resources/updated; sorted, each once
+	TaskIDs                   []string // notifications/tasks; sorted, each once
 }
 
 // Members of a filter, as the protocol spells them.
@@ -25,20 +26,24 @@ const (
 	filterTasks     = "taskIds"
 )
 
-// MaxFilterURIs bounds the resources of one filter.
-const MaxFilterURIs = 1000
+// Bounds of one filter.
+const (
+	MaxFilterURIs    = 1000 // resources
+	MaxFilterTasks   = 1024 // tasks
+	MaxFilterTaskLen = 2048 // bytes of a task id
+)
 
 // errFilter says that a filter has not the form that the protocol gives it.
 var errFilter = errors.New("notifications is malformed")
 
 // ParseFilter reads a raw filter. A flag that is false is one that is absent
 // (checklist T29), an unknown member asks for something nobody here offers and is
-// passed over. tasks reports that tasks are asked for.
-func ParseFilter(raw []byte) (f Filter, tasks bool, err error) {
+// passed over. An empty array of tasks is one that is absent, too.
+func ParseFilter(raw []byte) (f Filter, err error) {
 	var buf [8]member
 	ms, err := members(raw, buf[:0])
 	if err != nil {
-		return f, false, fmt.Errorf("%w: %w", errFilter, err)
+		return f, fmt.Errorf("%w: %w", errFilter, err)
 	}
 	for i := range ms {
 		name, value := string(ms[i].name), ms[i].raw(raw)
@@ -46,7 +51,7 @@ func ParseFilter(raw []byte) (f Filter, tasks bool, err error) {
 		case filterTools, filterPrompts, filterResources:
 			on := string(value) == "true"
 			if !on && string(value) != "false" && !isNull(value) {
-				return Filter{}, false, fmt.Errorf("%w: %s is not true or false", errFilter, name)
+				return Filter{}, fmt.Errorf("%w: %s is not true or false", errFilter, name)
 			}
 			switch name {
 			case filterTools:
@@ -57,17 +62,21 @@ func ParseFilter(raw []byte) (f Filter, tasks bool, err error) {
 				f.Resources = on
 			}
 		case filterURIs:
-			if f.URIs, err = filterStrings(value); err != nil {
-				return Filter{}, false, fmt.Errorf("%w: %s: %w", errFilter, name, err)
+			if f.URIs, err = filterStrings(value, MaxFilterURIs, 0); err != nil {
+				return Filter{}, fmt.Errorf("%w: %s: %w", errFilter, name, err)
 			}
 		case filterTasks:
-			tasks = !isNull(value) && string(value) != "[]"
+			if f.TaskIDs, err = filterStrings(value, MaxFilterTasks, MaxFilterTaskLen); err != nil {
+				return Filter{}, fmt.Errorf("%w: %s: %w", errFilter, name, err)
+			}
 		}
 	}
-	return f, tasks, nil
+	return f, nil
 }
 
-func filterStrings(raw []byte) ([]string, error) {
+// filterStrings reads at most so many strings, each of at most longest bytes; 0 is
+// any length.
+func filterStrings(raw []byte, most, longest int) ([]string, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -84,8 +93,11 @@ func filterStrings(raw []byte) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, string(s)); len(out) > MaxFilterURIs {
-			return nil, fmt.Errorf("more than %d entries", MaxFilterURIs)
+		if longest > 0 && len(s) > longest {
+			return nil, fmt.Errorf("an entry of more than %d bytes", longest)
+		}
+		if out = append(out, string(s)); len(out) > most {
+			return nil, fmt.Errorf("more than %d entries", most)
 		}
 		if p = skipSpace(raw, end); p < len(raw) && raw[p] == ',' {
 			p++
@@ -97,12 +109,13 @@ func filterStrings(raw []byte) ([]string, error) {
 
 // Empty reports whether the filter asks for nothing.
 func (f Filter) Empty() bool {
-	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0
+	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 && len(f.TaskIDs) == 0
 }
 
 // Equal reports whether two filters ask for the same.
 func (f Filter) Equal(o Filter) bool {
-	return f.Tools == o.Tools && f.Prompts == o.Prompts && f.Resources == o.Resources && slices.Equal(f.URIs, o.URIs)
+	return f.Tools == o.Tools && f.Prompts == o.Prompts && f.Resources == o.Resources &&
+		slices.Equal(f.URIs, o.URIs) && slices.Equal(f.TaskIDs, o.TaskIDs)
 }
 
 // List reports whether list_changed of a kind is asked for.
@@ -135,6 +148,12 @@ func (f Filter) HasURI(uri string) bool {
 	return ok
 }
 
+// HasTask reports whether exactly that task is asked for.
+func (f Filter) HasTask(id string) bool {
+	_, ok := slices.BinarySearch(f.TaskIDs, id)
+	return ok
+}
+
 // Append writes the filter as the raw object of the protocol.
 func (f Filter) Append(dst []byte) []byte {
 	dst = append(dst, '{')
@@ -152,14 +171,20 @@ func (f Filter) Append(dst []byte) []byte {
 			dst = append(append(append(dst, '"'), flag.name...), `":true`...)
 		}
 	}
-	if len(f.URIs) > 0 {
+	for _, list := range [...]struct {
+		name string
+		all  []string
+	}{{filterURIs, f.URIs}, {filterTasks, f.TaskIDs}} {
+		if len(list.all) == 0 {
+			continue
+		}
 		sep()
-		dst = append(dst, `"`+filterURIs+`":[`...)
-		for i, uri := range f.URIs {
+		dst = append(append(append(dst, '"'), list.name...), `":[`...)
+		for i, entry := range list.all {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst, _ = jsontext.AppendQuote(dst, uri) // invalid UTF-8 is replaced
+			dst, _ = jsontext.AppendQuote(dst, entry) // invalid UTF-8 is replaced
 		}
 		dst = append(dst, ']')
 	}

@@ -24,6 +24,7 @@ const (
 	TasksResult        = "tasks/result"
 	TasksList          = "tasks/list"
 	TasksStatus        = "notifications/tasks/status"
+	TasksChanged       = "notifications/tasks"
 	Cancelled          = "notifications/cancelled"
 	Progress           = "notifications/progress"
 	LogMessage         = "notifications/message"

@@ -73,6 +73,13 @@ func (s Span) SetInt(key string, v int64) {
 	}
 }
 
+// Rename gives the span another name, once more is known than at its start.
+func (s Span) Rename(name string) {
+	if s.live != nil {
+		s.live.SetName(clean(name))
+	}
+}
+
 // Fail marks the span as failed. text is what the client may read; "" is fine.
 func (s Span) Fail(text string) {
 	if s.live != nil {

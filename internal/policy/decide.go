@@ -73,6 +73,18 @@ func (v *View) Sees(t *Target) bool {
 	return visible
 }
 
+// Denies reports whether a rule denies a target while the arguments are not known:
+// less than that no rule allows it. The target is not kept.
+func (v *View) Denies(t *Target) bool {
+	if v == nil {
+		return false
+	}
+	c := v.consider(t)
+	denied := c.denies(context.Background(), t)
+	c.close()
+	return denied
+}
+
 // Decide answers a call. args is the raw JSON object of its arguments, nil
 // where it has none; it is decoded only for a condition that asks for it, and
 // neither changed nor kept. A condition with a comprehension ends, as failed,
@@ -109,17 +121,26 @@ func (v *View) consider(t *Target) consideration {
 
 // sees: no deny matches with certainty, and some allow may match.
 func (c *consideration) sees(ctx context.Context, t *Target) bool {
+	if c.denies(ctx, t) {
+		return false
+	}
+	k := &c.lane.kinds[c.kind]
+	for i := range k.allow {
+		if e := &k.allow[i]; t.fits(e.globs) {
+			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes || o == unknown {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// denies: some deny matches with certainty.
+func (c *consideration) denies(ctx context.Context, t *Target) bool {
 	k := &c.lane.kinds[c.kind]
 	for i := range k.deny {
 		if e := &k.deny[i]; t.fits(e.globs) {
 			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes || o == failed {
-				return false
-			}
-		}
-	}
-	for i := range k.allow {
-		if e := &k.allow[i]; t.fits(e.globs) {
-			if o, _ := c.eval(ctx, t, e.rule.cond); o == yes || o == unknown {
 				return true
 			}
 		}

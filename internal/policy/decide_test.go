@@ -193,6 +193,16 @@ func TestConditionsHaveThreeValues(t *testing.T) {
 		{`arguments.n > 1`, `{"n":1e999}`, want{yes, no, yes, no}},
 		{`arguments.n > 1`, `{"n":"2"}`, want{yes, no, yes, no}},
 
+		// So is a member that some servers would take for the one that is asked for.
+		{`arguments.env == "prod"`, `{"env":"dev","Env":"prod"}`, want{yes, no, yes, no}},
+		{`arguments.env == "prod"`, `{"ENV":"prod","env":"dev"}`, want{yes, no, yes, no}},
+		{`has(arguments.env) && arguments.env == "prod"`, `{"Env":"prod"}`, want{yes, no, yes, no}},
+		{`"env" in arguments`, `{"eNv":1}`, want{yes, no, yes, no}},
+		{`arguments["task"] == "x"`, `{"task":"x","tasK":"y"}`, want{yes, no, yes, no}},
+		{`arguments.a.env == "prod"`, `{"a":{"env":"dev","ENV":"prod"}}`, want{yes, no, yes, no}},
+		{`arguments.env == "dev"`, `{"env":"dev","a":1,"A":2,"environment":"prod"}`, want{yes, no, yes, yes}},
+		{`principal.claims.team == "red"`, ``, want{no, no, yes, yes}},
+
 		// Arguments that are none are an error.
 		{`arguments.env != "prod"`, `[1]`, want{yes, no, yes, no}},
 		{`arguments.env != "prod"`, `{"env":"dev"`, want{yes, no, yes, no}},

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -53,11 +56,79 @@ func (l *list) Contains(value ref.Val) ref.Val {
 	return l.Lister.Contains(value)
 }
 
-// object is a JSON object.
+// object is a JSON object. A member that equals the one that is asked for but for
+// its case makes the question fail: some servers read such names alike, so that an
+// upstream might read what the condition did not (DESIGN section 3).
 type object struct {
 	traits.Mapper
 	size, weight int
 	purse        *purse
+
+	members map[string]any // of a caller's choice; nil: there are no twins to look for
+	folded  map[string]int // names by what they fold to, made when first asked for
+}
+
+// twin is an error where a name is not the only one that folds to what it does.
+func (o *object) twin(key ref.Val) ref.Val {
+	name, ok := key.(types.String)
+	if !ok || len(o.members) == 0 {
+		return nil
+	}
+	if o.folded == nil {
+		o.folded = make(map[string]int, len(o.members))
+		for m := range o.members {
+			o.folded[fold(m)]++
+		}
+	}
+	n := o.folded[fold(string(name))]
+	if _, there := o.members[string(name)]; there {
+		n--
+	}
+	if n > 0 {
+		return types.NewErr("a member equals one that is asked for but for its case")
+	}
+	return nil
+}
+
+// Find implements traits.Mapper.
+func (o *object) Find(key ref.Val) (ref.Val, bool) {
+	if failed := o.twin(key); failed != nil {
+		return failed, false
+	}
+	return o.Mapper.Find(key)
+}
+
+// Get implements traits.Indexer.
+func (o *object) Get(key ref.Val) ref.Val {
+	if failed := o.twin(key); failed != nil {
+		return failed
+	}
+	return o.Mapper.Get(key)
+}
+
+// Contains implements traits.Container.
+func (o *object) Contains(key ref.Val) ref.Val {
+	if failed := o.twin(key); failed != nil {
+		return failed
+	}
+	return o.Mapper.Contains(key)
+}
+
+// fold is equal for names that are equal but for case, as strings.EqualFold has it.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+				if r = min(r, other); r < utf8.RuneSelf {
+					break
+				}
+			}
+		}
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
 }
 
 func (o *object) Equal(other ref.Val) ref.Val {
@@ -72,7 +143,11 @@ func newList(elements []ref.Val, weight int, p *purse) ref.Val {
 }
 
 func newObject(members map[string]any, weight int, p *purse) ref.Val {
-	return &object{types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), len(members), weight, p}
+	o := &object{Mapper: types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), size: len(members), weight: weight, purse: p}
+	if p != nil {
+		o.members = members
+	}
+	return o
 }
 
 // emptyObject has no purse, so that everybody can use it.

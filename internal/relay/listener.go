@@ -46,7 +46,7 @@ var (
 )
 
 // Listen begins to listen: from now on nothing is missed that an upstream says
-// after it has confirmed. filter names the lists; its URIs do not count.
+// after it has confirmed. filter names the lists; its URIs and tasks do not count.
 func (b *Board) Listen(v View, filter mcp.Filter, resources []Resource) *Listener {
 	l := &Listener{board: b, wake: make(chan struct{}, 1), filter: filter}
 	b.mu.Lock()
@@ -240,6 +240,10 @@ func (l *Listener) concernsLocked() []*Hub {
 
 // Wake has a value when something waits to be taken.
 func (l *Listener) Wake() <-chan struct{} { return l.wake }
+
+// Nudge makes Wake have a value, for what else its client is told of. It never
+// blocks.
+func (l *Listener) Nudge() { l.rouse() }
 
 // Take returns what waits: kinds whose list has changed, and updates, in the
 // order in which they came. ErrSlow or ErrEnded says that it is the last.

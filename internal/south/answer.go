@@ -208,6 +208,10 @@ func (a *Answer) acceptable(resp *hopResponse) error {
 func (a *Answer) refused(resp *hopResponse, media string) error {
 	key := a.u.o.Key
 	switch s := resp.status; {
+	case (s == http.StatusUnauthorized || s == http.StatusForbidden) && a.u.perCaller():
+		// It says nothing of the upstream, nor of any other caller.
+		return a.u.fail(fault.Wrap(errAnswered, fault.CredentialFailed, "upstream %q refused the credential of this caller (HTTP %d)", key, s).
+			WithHint("nothing ran; sign in again, or ask the operator for access"))
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
 		return a.u.fail(fault.Wrap(errAnswered, fault.UpstreamUnavailable, "upstream %q refused the gateway (HTTP %d)", key, s).
 			WithHint("the operator must check its credentials"))

@@ -38,7 +38,8 @@ func (l *Link) respond(ctx context.Context, session *head, response []byte) erro
 		}
 		return l.Notify(ctx, line)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	// A call that was parked outlives its request, and so does its answer.
+	ctx, cancel := context.WithTimeout(l.Upstream.onBehalf(ctx, &l.session.key), 10*time.Second)
 	defer cancel()
 	resp, err := l.Upstream.guarded(ctx, response, session)
 	if err != nil {

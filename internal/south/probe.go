@@ -146,7 +146,18 @@ func (u *Upstream) discover(ctx context.Context) (i *Info, legacy bool, err erro
 	if i = modernInfo(s); i == nil {
 		return nil, true, fault.New(fault.InvalidAnswer, "upstream %q does not list %s", u.o.Key, mcp.LatestModern)
 	}
+	if text(s.CacheScope.Of(s.Raw)) != "public" {
+		u.impersonal(i)
+	}
 	return i, false, nil
+}
+
+// impersonal takes out of an upstream's description what may have been written for
+// the caller whose credential it was asked with: others are told the same.
+func (u *Upstream) impersonal(i *Info) {
+	if u.perCaller() {
+		i.Instructions = ""
+	}
 }
 
 func (u *Upstream) discoverBody(id []byte) []byte {
@@ -266,12 +277,14 @@ func (u *Upstream) legacyInfo(s *wire.Answer) (*Info, error) {
 	if !ok || rev.Era() != mcp.Legacy {
 		return nil, u.invalid(nil, "upstream %q chose protocol version %s, which is not spoken here", u.o.Key, s.ProtocolVersion.Of(s.Raw))
 	}
-	return &Info{
+	i := &Info{
 		Era: mcp.Legacy, Revision: rev,
 		Capabilities: object(s.Capabilities.Of(s.Raw)),
 		Instructions: text(s.Instructions.Of(s.Raw)),
 		ServerInfo:   object(s.ServerInfo.Of(s.Raw)),
-	}, nil
+	}
+	u.impersonal(i)
+	return i, nil
 }
 
 // validSessionID holds an upstream's session id to visible ASCII (checklist 87).

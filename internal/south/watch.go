@@ -33,6 +33,14 @@ type Sink interface {
 	Other(method string, raw []byte)
 }
 
+// TaskSink is a Sink that hears of tasks, too. Only modern upstreams tell of them.
+type TaskSink interface {
+	Sink
+	// Task is notifications/tasks of a task that is wanted; id is decoded, params
+	// the raw params object, valid during the call.
+	Task(id string, params []byte)
+}
+
 // Watch is how the gateway hears what an upstream says without being asked, on
 // behalf of those who share a session key (DESIGN section 8): by
 // subscriptions/listen of a modern upstream, by the GET stream and
@@ -71,21 +79,32 @@ type Watch struct {
 // Watch returns a watch on the upstream with the messages of key. It starts
 // nothing before something is wanted.
 func (u *Upstream) Watch(key SessionKey, sink Sink) *Watch {
-	return newWatch(key, sink, []*Upstream{u}, nil)
+	return u.WatchFor(context.Background(), key, sink)
+}
+
+// WatchFor is Watch with what ctx knows of who it is for, as their credentials
+// need it (Authorizer). It does not end with ctx.
+func (u *Upstream) WatchFor(ctx context.Context, key SessionKey, sink Sink) *Watch {
+	return newWatch(ctx, key, sink, []*Upstream{u}, nil)
 }
 
 // Watch returns a watch on one usable replica at a time; it moves to another when
 // that one is lost.
 func (r *Replicas) Watch(key SessionKey, sink Sink) *Watch {
-	return newWatch(key, sink, r.each, r)
+	return r.WatchFor(context.Background(), key, sink)
 }
 
-func newWatch(key SessionKey, sink Sink, each []*Upstream, among *Replicas) *Watch {
+// WatchFor is Watch with what ctx knows of who it is for.
+func (r *Replicas) WatchFor(ctx context.Context, key SessionKey, sink Sink) *Watch {
+	return newWatch(ctx, key, sink, r.each, r)
+}
+
+func newWatch(ctx context.Context, key SessionKey, sink Sink, each []*Upstream, among *Replicas) *Watch {
 	w := &Watch{
 		sink: sink, key: key, at: each[0], each: each, among: among,
 		poke: make(chan struct{}, 1), done: make(chan struct{}), backoff: newWatchBackoff(),
 	}
-	w.hurry, w.abort = context.WithCancel(context.Background())
+	w.hurry, w.abort = context.WithCancel(context.WithoutCancel(ctx))
 	w.ctx, w.stop = context.WithCancel(w.hurry)
 	return w
 }
@@ -99,7 +118,7 @@ func (w *Watch) Want(f mcp.Filter) {
 	if w.closed || f.Equal(w.want) {
 		return
 	}
-	f.URIs = slices.Clone(f.URIs)
+	f.URIs, f.TaskIDs = slices.Clone(f.URIs), slices.Clone(f.TaskIDs)
 	w.want = f
 	w.turn++
 	if w.running {

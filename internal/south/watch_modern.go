@@ -162,7 +162,11 @@ func (g *listening) body() []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), g.id...)
 	b = append(b, `,"method":"`+mcp.Listen+`","params":{"_meta":{"`+mcp.MetaProtocolVersion+`":"`+mcp.LatestModern.String()+`","`+mcp.MetaClientInfo+`":`...)
 	b = append(b, g.w.at.o.ClientInfo...)
-	b = append(b, `,"`+mcp.MetaClientCapabilities+`":{}},"notifications":`...)
+	b = append(b, `,"`+mcp.MetaClientCapabilities+`":{`...)
+	if len(g.asked.TaskIDs) > 0 {
+		b = append(b, `"extensions":{"`+mcp.ExtensionTasks+`":{}}`...)
+	}
+	b = append(b, `}},"notifications":`...)
 	return append(g.asked.Append(b), `}}`...)
 }
 
@@ -255,7 +259,7 @@ func (g *listening) answered(s *wire.Answer) {
 // acknowledgement that cannot be read confirms nothing.
 func (g *listening) acknowledged(s *wire.Answer) {
 	g.confirmed = true
-	f, _, err := mcp.ParseFilter(memberOf(s.Params.Of(s.Raw), "notifications"))
+	f, err := mcp.ParseFilter(memberOf(s.Params.Of(s.Raw), "notifications"))
 	if err != nil {
 		g.w.complain("upstream acknowledges what cannot be read", err)
 		f = mcp.Filter{}

@@ -2,6 +2,7 @@ package south
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,8 @@ func (w *Watch) notice(s *wire.Answer, others bool) {
 		if uri, err := wire.String(memberOf(params, "uri")); err == nil && covers(want, uri) {
 			w.tell(func(*said) { w.sink.Updated(uri, params) })
 		}
+	case mcp.TasksChanged:
+		w.noticeTask(want, s.Params.Of(s.Raw))
 	case mcp.Acknowledged, mcp.Cancelled:
 		// These are about requests of ours or theirs, not about what is offered.
 	default:
@@ -119,6 +122,21 @@ func (w *Watch) notice(s *wire.Answer, others bool) {
 			w.tell(func(*said) { w.sink.Other(method, s.Raw) })
 		}
 	}
+}
+
+// errOtherTask is a notification of a task that nobody listens for here.
+var errOtherTask = errors.New("nobody listens for that task at this upstream")
+
+// noticeTask passes on what is said of a task that is wanted, and of no other: an
+// upstream has nothing to say of another's tasks.
+func (w *Watch) noticeTask(want mcp.Filter, params []byte) {
+	sink, ok := w.sink.(TaskSink)
+	id, err := wire.String(memberOf(params, "taskId"))
+	if err == nil && ok && want.HasTask(id) {
+		w.tell(func(*said) { sink.Task(id, params) })
+		return
+	}
+	w.complain("upstream tells of a task that it was not asked about", errors.Join(err, errOtherTask))
 }
 
 // complaintEvery is how often a log line tells of messages that are not taken.
@@ -187,6 +205,9 @@ func within(f mcp.Filter, caps []byte) mcp.Filter {
 	if !uris {
 		f.URIs = nil
 	}
+	if memberOf(memberOf(caps, "extensions"), mcp.ExtensionTasks) == nil {
+		f.TaskIDs = nil
+	}
 	return f
 }
 
@@ -196,6 +217,11 @@ func meet(f, g mcp.Filter) mcp.Filter {
 	for _, uri := range f.URIs {
 		if g.HasURI(uri) {
 			m.URIs = append(m.URIs, uri)
+		}
+	}
+	for _, id := range f.TaskIDs {
+		if g.HasTask(id) {
+			m.TaskIDs = append(m.TaskIDs, id)
 		}
 	}
 	return m

@@ -23,8 +23,11 @@ const legacyVersion = "2025-11-25"
 type keeper struct {
 	*httptest.Server
 	legacy bool
+	greets string                            // instructions for the caller's name, with the scope of the answer; "": none
+	admits func(authorization []string) bool // nil: it takes what comes
 
 	mu       sync.Mutex // guards what follows
+	seen     []arrival
 	minted   int
 	sessions map[string]*kept         // by id; legacy
 	running  map[string]string        // by session and raw id: the nonce of a call
@@ -35,6 +38,14 @@ type keeper struct {
 	feeds    map[*feedOf]bool
 	wrong    []string
 	fetches  int // of the public list
+}
+
+// arrival is one request as it came.
+type arrival struct {
+	Verb, Method, Session string
+	Authorization         []string
+	Body                  string
+	Refused               bool
 }
 
 // kept is a session.
@@ -122,9 +133,6 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the gateway hung up
 	}
-	if got := r.Header.Values("Authorization"); !slices.Equal(got, []string{sharedBearer}) {
-		u.blame("%s came with %q", raw, got)
-	}
 	x := &heard{w: w, r: r, u: u}
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -140,6 +148,11 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(m.Params, &x.params) // what has another shape is not looked at
 	}
 	x.id, x.method = string(m.ID), m.Method
+	if u.refuses(r, x.method, raw) {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if u.legacy && x.method != "initialize" && x.method != "server/discover" {
 		u.mu.Lock()
 		x.session = u.sessions[r.Header.Get("Mcp-Session-Id")]
@@ -180,6 +193,26 @@ func (u *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		x.serve()
 	}
+}
+
+// refuses notes a request and tells whether its credential is not taken.
+func (u *keeper) refuses(r *http.Request, method string, body []byte) bool {
+	a := arrival{
+		Verb: r.Method, Method: method, Session: r.Header.Get("Mcp-Session-Id"),
+		Authorization: slices.Clone(r.Header.Values("Authorization")), Body: string(body),
+	}
+	a.Refused = u.admits != nil && !u.admits(a.Authorization)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seen = append(u.seen, a)
+	return a.Refused
+}
+
+// arrivals is what came, in order.
+func (u *keeper) arrivals() []arrival {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.seen)
 }
 
 // give notes that a call was given up, and ends it.
@@ -223,13 +256,18 @@ func (x *heard) marker() string {
 
 func (x *heard) serve() {
 	u := x.u
+	hello := ""
+	if u.greets != "" {
+		who, _ := holder(x.r.Header.Values("Authorization"))
+		hello = fmt.Sprintf(`,"instructions":"written for %s","ttlMs":60000,"cacheScope":%q`, who, u.greets)
+	}
 	switch x.method {
 	case "server/discover":
 		if u.legacy {
 			x.body(http.StatusNotFound, `"error":{"code":-32601,"message":"method not found"}`)
 			return
 		}
-		x.result(`"supportedVersions":["` + modernVersion + `"],"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`)
+		x.result(`"supportedVersions":["` + modernVersion + `"],"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}` + hello)
 	case "initialize":
 		s := &kept{marker: u.mint('L')}
 		u.mu.Lock()
@@ -237,9 +275,9 @@ func (x *heard) serve() {
 		u.sessions[s.id] = s
 		u.mu.Unlock()
 		x.w.Header().Set("Mcp-Session-Id", s.id)
-		x.result(`"protocolVersion":"` + legacyVersion + `","serverInfo":{"name":"k","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`)
+		x.result(`"protocolVersion":"` + legacyVersion + `","serverInfo":{"name":"k","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}` + hello)
 	case "tools/list":
-		x.list("tools", `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, x.marker(), "echo", "steps", "ask", "hold")
+		x.list("tools", `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, x.marker(), "echo", "steps", "ask", "hold", "change")
 	case "prompts/list":
 		if u.legacy {
 			x.list("prompts", `{"name":%q,"description":%q}`, x.marker(), "plain")
@@ -332,6 +370,9 @@ func (x *heard) call() {
 		x.event(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + u.uri() + `/` + marker + `","title":"` + marker + `"}}`)
 		x.event(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + u.uri() + `","title":"` + marker + " " + nonce + `"}}`)
 		done("steps")
+	case "change":
+		x.event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		done("changed")
 	case "hold":
 		hold := make(chan struct{})
 		u.mu.Lock()

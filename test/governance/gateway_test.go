@@ -43,6 +43,7 @@ type gateway struct {
 	*client
 	origin string
 	log    *logBuffer
+	gw     *penstock.Gateway
 }
 
 // serve runs the gateway of a document until the test ends. Its state is in memory.
@@ -73,7 +74,7 @@ func serve(t testing.TB, doc string) *gateway {
 			t.Logf("the gateway's log:\n%s", log.tail(40))
 		}
 	})
-	return &gateway{client: newClient(t, front.URL+"/mcp"), origin: front.URL, log: log}
+	return &gateway{client: newClient(t, front.URL+"/mcp"), origin: front.URL, log: log, gw: gw}
 }
 
 // ready waits until a token is served: keys are read and the upstream is found.

@@ -82,6 +82,7 @@ func TestAFloodOfUnknownKeyIDsReadsTheKeysOnceMoreAndLocksNobodyOut(t *testing.T
 		t.Fatalf("the keys were read %d times for the start", c.JWKS)
 	}
 
+	began := time.Now()
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range workers {
@@ -111,7 +112,8 @@ func TestAFloodOfUnknownKeyIDsReadsTheKeysOnceMoreAndLocksNobodyOut(t *testing.T
 		})
 	}
 	all.Wait()
-	if c := p.Counts(); c.JWKS > 2 {
+	// Once more for all of it, and again each half a minute, should this machine need as long.
+	if c, most := p.Counts(), 2+int(time.Since(began)/(30*time.Second)); c.JWKS > most {
 		t.Errorf("%d unknown key ids had the keys read %d times", flood, c.JWKS-1)
 	}
 	if u.saw(`"flood"`) {

@@ -19,7 +19,8 @@ func TestRequestsInFlightAreBoundedForEachCaller(t *testing.T) {
 	}
 	wait(t, "the slow ones", 20*time.Second, func() bool { return m.arrived(`"slow"`) == 2 })
 	for _, q := range []*query{
-		{Params: echo("third")}, {Method: "tools/list"},
+		{Params: echo("third")},
+		{Method: "tools/list"},
 		{Legacy: true, Method: "initialize", Params: `"protocolVersion":"2025-11-25","capabilities":{}`},
 	} {
 		q.Key = secretOf("alice")

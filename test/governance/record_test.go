@@ -28,7 +28,6 @@ type scribe struct {
 
 	modern, legacy *line
 	old, batches   string // sessions
-	rated          bool   // the call that upstream rated takes was made
 }
 
 // marked stands in all arguments, and must not be in the record.

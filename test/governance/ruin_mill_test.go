@@ -18,6 +18,7 @@ import (
 //	echo, region  answer ok; region repeats its argument in a header
 //	slow          answers when it is released, or never
 //	fail, broken  an error of its own, and a result that is one
+//	cut, junk     breaks its connection, and the protocol
 //	large         answers with as many bytes as asked for
 //	ask           asks its client before it answers
 //
@@ -70,13 +71,6 @@ func (m *mill) release() {
 	}
 }
 
-// hold makes slow wait again.
-func (m *mill) hold() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.released = make(chan struct{})
-}
-
 // calls are what arrived for a method; "": all three that call something.
 func (m *mill) calls(method string) []grist {
 	m.mu.Lock()
@@ -102,7 +96,7 @@ func (m *mill) arrived(text string) (n int) {
 
 const millTools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"slow","inputSchema":{"type":"object"}},` +
 	`{"name":"fail","inputSchema":{"type":"object"}},{"name":"broken","inputSchema":{"type":"object"}},` +
-	`{"name":"large","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"secret","inputSchema":{"type":"object"}},` +
+	`{"name":"large","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"cut","inputSchema":{"type":"object"}},{"name":"junk","inputSchema":{"type":"object"}},{"name":"secret","inputSchema":{"type":"object"}},` +
 	`{"name":"region","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`
 
 // ServeHTTP implements http.Handler.
@@ -189,6 +183,11 @@ func (m *mill) call(a *millAnswer, name string, arguments, responses json.RawMes
 		}
 	case "fail":
 		a.say(http.StatusOK, `"error":{"code":-32050,"message":"its own"}`)
+		return
+	case "cut":
+		panic(http.ErrAbortHandler)
+	case "junk":
+		_, _ = io.WriteString(a.w, "junk")
 		return
 	case "broken":
 		a.plain(`"isError":true,"content":[{"type":"text","text":"broken"}]`)

@@ -15,9 +15,10 @@ import (
 
 // client sends exact bytes to an endpoint.
 type client struct {
-	t    testing.TB
-	url  string
-	http *http.Client
+	t     testing.TB
+	url   string
+	token string // "": it has none
+	http  *http.Client
 }
 
 func newClient(t testing.TB, url string) *client {
@@ -30,6 +31,13 @@ func newClient(t testing.TB, url string) *client {
 func (c *client) at(path string) *client {
 	d := *c
 	d.url = strings.TrimSuffix(c.url, "/mcp") + path
+	return &d
+}
+
+// as is the same client with a token.
+func (c *client) as(token string) *client {
+	d := *c
+	d.token = token
 	return &d
 }
 
@@ -56,6 +64,9 @@ func (c *client) do(ctx context.Context, verb, body string, headers ...string) (
 	if verb == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		switch name := headers[i]; {

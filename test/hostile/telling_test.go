@@ -174,6 +174,9 @@ func (c *client) hear(verb, body string, headers ...string) *hearing {
 		c.t.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if verb == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")

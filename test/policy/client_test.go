@@ -76,19 +76,28 @@ func (c *client) request(ctx context.Context, verb, body string, headers ...stri
 	return r
 }
 
-// post sends exact bytes.
-func (c *client) post(body string, headers ...string) *reply {
-	c.t.Helper()
+// try sends exact bytes.
+func (c *client) try(body string, headers ...string) (*reply, error) {
 	resp, err := c.http.Do(c.request(context.Background(), http.MethodPost, body, headers...))
 	if err != nil {
-		c.t.Fatalf("POST: %v", err)
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
+		return nil, err
+	}
+	return &reply{Status: resp.StatusCode, Header: resp.Header, Body: string(raw)}, nil
+}
+
+// post is try, where an answer has to come.
+func (c *client) post(body string, headers ...string) *reply {
+	c.t.Helper()
+	r, err := c.try(body, headers...)
+	if err != nil {
 		c.t.Fatalf("POST: %v", err)
 	}
-	return &reply{Status: resp.StatusCode, Header: resp.Header, Body: string(raw)}
+	return r
 }
 
 // declares is what every modern request says; the client can be asked.

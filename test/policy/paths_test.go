@@ -36,9 +36,9 @@ func (g *gateway) visit(t testing.TB, c *caller, path string) *visit {
 	return &visit{client: cl, newer: cl.legacy("2025-11-25"), older: cl.legacy("2025-03-26")}
 }
 
-// path is one way to a target. go asks for a name of it and tells the answer; it
+// way is one path to a target. go asks for a name of it and tells the answer; it
 // may ask more than once.
-type path struct {
+type way struct {
 	title string
 	sees  bool // the arguments are not part of the question
 	ask   func(v *visit, name, args string) *reply
@@ -63,9 +63,9 @@ func (t *target) params(name, args string) string {
 }
 
 // ways are the paths to a target besides lists.
-func (t *target) ways() (out []path) {
+func (t *target) ways() (out []way) {
 	add := func(title string, sees bool, ask func(v *visit, name, args string) *reply) {
-		out = append(out, path{title, sees, ask})
+		out = append(out, way{title, sees, ask})
 	}
 	if !t.template {
 		add("call, modern", false, func(v *visit, name, args string) *reply {
@@ -81,7 +81,7 @@ func (t *target) ways() (out []path) {
 	switch {
 	case t.original == "ask":
 		// One that a client without questions cannot end.
-		out = []path{{"retry with state", false, t.retry}}
+		out = []way{{"retry with state", false, t.retry}}
 	case t.template || t.kind == "prompt":
 		ref := func(name string) string {
 			if t.kind == "prompt" {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -210,18 +209,6 @@ func (u *upstream) arrived(target string) (n int) {
 		}
 	}
 	return n
-}
-
-// last is the newest request of a method.
-func (u *upstream) last(method string) received {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, r := range slices.Backward(u.seen) {
-		if r.method == method {
-			return r
-		}
-	}
-	return received{}
 }
 
 // ask asks the user first: in a result of its own, or while the call runs.

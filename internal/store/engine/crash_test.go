@@ -79,7 +79,7 @@ func TestSIGKILLLosesNoCommittedRow(t *testing.T) {
 			rounds = 2
 		}
 		for range rounds {
-			for _, line := range strings.Split(killed(t, address), "\n") {
+			for _, line := range strings.Split(killed(t, victimEnv, address), "\n") {
 				switch {
 				case strings.HasPrefix(line, "!"):
 					t.Fatal(line)
@@ -137,11 +137,12 @@ func TestSIGKILLLosesNoCommittedRow(t *testing.T) {
 	})
 }
 
-// killed runs a victim for a random while and returns what it said.
-func killed(t *testing.T, address string) string {
+// killed runs a victim, of the kind that env names, for a random while and
+// returns what it said.
+func killed(t *testing.T, env, address string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimEnv+"="+address)
+	cmd.Env = append(os.Environ(), env+"="+address)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestASecondProcessIsToldWhoHoldsTheFile(t *testing.T) {
 	if _, err := s.Keys().Ring(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	said := killed(t, address)
+	said := killed(t, victimEnv, address)
 	if !strings.HasPrefix(said, "! ") || !strings.Contains(said, fmt.Sprintf("process %d holds", os.Getpid())) ||
 		!strings.Contains(said, strings.TrimPrefix(address, "sqlite:")) {
 		t.Errorf("it said %q", said)

@@ -11,5 +11,8 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv(victimEnv); address != "" {
 		victim(address)
 	}
+	if address := os.Getenv(minterEnv); address != "" {
+		minter(address)
+	}
 	os.Exit(pgtest.Main(m))
 }

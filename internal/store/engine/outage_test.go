@@ -56,6 +56,12 @@ func TestAnOutageOfPostgresIsUnavailableAndThenOver(t *testing.T) {
 			"expire": func(ctx context.Context) error { _, err := sessions.Expire(ctx, clock.now()); return err },
 			"ring":   func(ctx context.Context) error { _, err := s.Keys().Ring(ctx); return err },
 			"claim":  func(ctx context.Context) error { _, err := s.Claims().Take(ctx, "a", "one"); return err },
+			"mint":   func(ctx context.Context) error { _, err := s.Tasks().Mint(ctx, task(1, 1)); return err },
+			"owner": func(ctx context.Context) error {
+				_, _, err := s.Tasks().Get(ctx, task(2, 1).Hash, task(2, 1).Principal)
+				return err
+			},
+			"touch":  func(ctx context.Context) error { return s.Tasks().Touch(ctx, store.TaskTouch{}) },
 			"health": s.Health,
 		} {
 			began := time.Now()

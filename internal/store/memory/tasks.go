@@ -19,7 +19,7 @@ type Tasks struct {
 
 	mu  sync.Mutex // guards the counts; taken after a shard's lock, never before
 	all int
-	own map[[32]byte]int
+	own map[[32]byte]map[[32]byte]struct{} // principal to hashes
 }
 
 // taskShard holds the records of those hashes that begin alike.
@@ -38,7 +38,7 @@ type ownedTask struct {
 // NewTasks returns an empty repository that holds at most max records, maxFor of
 // one principal.
 func NewTasks(max, maxFor int, now func() time.Time) *Tasks {
-	s := &Tasks{now: now, max: max, maxFor: maxFor, own: map[[32]byte]int{}}
+	s := &Tasks{now: now, max: max, maxFor: maxFor, own: map[[32]byte]map[[32]byte]struct{}{}}
 	for i := range s.shard {
 		s.shard[i].of = map[[32]byte][]ownedTask{}
 	}
@@ -48,8 +48,8 @@ func NewTasks(max, maxFor int, now func() time.Time) *Tasks {
 func (s *Tasks) at(hash *[32]byte) *taskShard { return &s.shard[hash[0]%shards] }
 
 // find is where a principal's record is, or would be.
-func find(all []ownedTask, principal *[32]byte) (at int, found bool) {
-	return slices.BinarySearchFunc(all, principal, func(e ownedTask, p *[32]byte) int { return bytes.Compare(e.record.Principal[:], p[:]) })
+func find(all []ownedTask, principal [32]byte) (at int, found bool) {
+	return slices.BinarySearchFunc(all, principal, func(e ownedTask, p [32]byte) int { return bytes.Compare(e.record.Principal[:], p[:]) })
 }
 
 // whole is a record with what is sealed.
@@ -61,11 +61,12 @@ func (e ownedTask) whole() *store.Task {
 
 // take counts one more of a principal, if the bounds allow it; of all only if it
 // does not come for one that goes.
-func (s *Tasks) take(principal [32]byte, forOne bool) error {
+func (s *Tasks) take(hash, principal [32]byte, forOne bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	mine := s.own[principal]
 	switch {
-	case s.own[principal] >= s.maxFor:
+	case len(mine) >= s.maxFor:
 		return store.ErrFullFor
 	case forOne:
 	case s.all >= s.max:
@@ -73,15 +74,21 @@ func (s *Tasks) take(principal [32]byte, forOne bool) error {
 	default:
 		s.all++
 	}
-	s.own[principal]++
+	if mine == nil {
+		mine = map[[32]byte]struct{}{}
+		s.own[principal] = mine
+	}
+	mine[hash] = struct{}{}
 	return nil
 }
 
 // give counts one less of a principal; of all only if none came for it.
-func (s *Tasks) give(principal [32]byte, forOne bool) {
+func (s *Tasks) give(hash, principal [32]byte, forOne bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.own[principal]--; s.own[principal] == 0 {
+	mine := s.own[principal]
+	delete(mine, hash)
+	if len(mine) == 0 {
 		delete(s.own, principal)
 	}
 	if !forOne {
@@ -95,7 +102,7 @@ func (s *Tasks) Get(_ context.Context, hash, principal [32]byte) (t *store.Task,
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	all := h.of[hash]
-	if i, found := find(all, &principal); found {
+	if i, found := find(all, principal); found {
 		return all[i].record, true, nil
 	}
 	return nil, len(all) > 0, store.ErrNotFound
@@ -138,7 +145,7 @@ func (s *Tasks) place(t *store.Task, minted bool, allow func(all []ownedTask, ow
 	defer h.mu.Unlock()
 	all := h.of[t.Hash]
 	var own *store.Task
-	i, stands := find(all, &t.Principal)
+	i, stands := find(all, t.Principal)
 	if stands {
 		own = all[i].record
 	}
@@ -153,7 +160,7 @@ func (s *Tasks) place(t *store.Task, minted bool, allow func(all []ownedTask, ow
 		return minted && e.record.Located && e.record.Upstream == t.Upstream && e.record.Principal != t.Principal
 	}
 	if !stands {
-		if err := s.take(t.Principal, slices.ContainsFunc(all, gives)); err != nil {
+		if err := s.take(t.Hash, t.Principal, slices.ContainsFunc(all, gives)); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +169,7 @@ func (s *Tasks) place(t *store.Task, minted bool, allow func(all []ownedTask, ow
 		if !gives(e) {
 			return false
 		}
-		s.give(e.record.Principal, forOne)
+		s.give(t.Hash, e.record.Principal, forOne)
 		forOne = false
 		return true
 	})
@@ -171,7 +178,7 @@ func (s *Tasks) place(t *store.Task, minted bool, allow func(all []ownedTask, ow
 		is.Used = later(is.Used, own.Used)
 	}
 	sealed := append([]byte(nil), is.Sealed...) // nil when it is empty
-	i, _ = find(all, &t.Principal)
+	i, _ = find(all, t.Principal)
 	if stands && own.Upstream == is.Upstream {
 		is.Created = own.Created
 		if len(sealed) == 0 {
@@ -212,7 +219,7 @@ func (s *Tasks) change(hash, principal [32]byte, f func(t *store.Task) error) er
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.of[hash]
-	i, found := find(all, &principal)
+	i, found := find(all, principal)
 	if !found {
 		return store.ErrNotFound
 	}
@@ -273,7 +280,7 @@ func (s *Tasks) remove(h *taskShard, hash [32]byte, which func(ownedTask) bool, 
 			return false
 		}
 		n++
-		s.give(e.record.Principal, false)
+		s.give(hash, e.record.Principal, false)
 		return true
 	})
 	if len(all) == 0 {
@@ -284,68 +291,11 @@ func (s *Tasks) remove(h *taskShard, hash [32]byte, which func(ownedTask) bool, 
 	return n
 }
 
-// List implements store.Tasks.
-func (s *Tasks) List(_ context.Context, principal [32]byte, server string, after store.TaskPosition, limit int) ([]*store.Task, error) {
-	after.Principal = [32]byte{} // which is lower than any other
-	return s.page(after, limit, func(t *store.Task) bool { return t.Principal == principal && t.Server == server }), nil
-}
-
-// All implements store.Tasks.
-func (s *Tasks) All(_ context.Context, upstream string, after store.TaskPosition, limit int) ([]*store.Task, error) {
-	return s.page(after, limit, func(t *store.Task) bool { return upstream == "" || t.Upstream == upstream }), nil
-}
-
-// newer orders a list.
-func newer(a, b store.TaskPosition) int {
-	if by := b.Created.Compare(a.Created); by != 0 {
-		return by
-	}
-	if by := bytes.Compare(b.Hash[:], a.Hash[:]); by != 0 {
-		return by
-	}
-	return bytes.Compare(b.Principal[:], a.Principal[:])
-}
-
-// page looks at every record, one shard at a time. It keeps twice as many as
-// were asked for at most.
-func (s *Tasks) page(after store.TaskPosition, limit int, which func(*store.Task) bool) []*store.Task {
-	if limit < 1 {
-		return nil
-	}
-	var found []ownedTask
-	order := func(a, b ownedTask) int { return newer(a.record.Position(), b.record.Position()) }
-	cut := func() {
-		slices.SortFunc(found, order)
-		found = found[:min(len(found), limit)]
-	}
-	for i := range s.shard {
-		h := &s.shard[i]
-		h.mu.RLock()
-		for _, all := range h.of {
-			for _, e := range all {
-				if which(e.record) && (after.Created.IsZero() || newer(after, e.record.Position()) < 0) {
-					found = append(found, e)
-				}
-			}
-			if len(found) >= 2*limit {
-				cut()
-			}
-		}
-		h.mu.RUnlock()
-	}
-	cut()
-	page := make([]*store.Task, len(found))
-	for i, e := range found {
-		page[i] = e.whole()
-	}
-	return page
-}
-
 // Count implements store.Tasks.
 func (s *Tasks) Count(_ context.Context, principal [32]byte) (own, all int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.own[principal], s.all, nil
+	return len(s.own[principal]), s.all, nil
 }
 
 // Expire implements store.Tasks.

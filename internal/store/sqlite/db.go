@@ -151,6 +151,10 @@ func (d *DB) Write(ctx context.Context, f func(tables.Tx) error) error {
 	return d.writer.do(ctx, f)
 }
 
+// Commits is how many commits were made since Open. Each was on the disk before
+// anybody was told.
+func (d *DB) Commits() int64 { return d.writer.commits.Load() }
+
 // Health tells whether the file can be read and the last commit succeeded.
 func (d *DB) Health(ctx context.Context) error {
 	err := d.Read(ctx, func(tx tables.Tx) error {

@@ -62,11 +62,16 @@ func (s *Tasks) Get(ctx context.Context, hash, principal [32]byte) (found *store
 	if t := s.cache.get(&key, now, s.fresh); t != nil {
 		return t, true, nil
 	}
+	return s.load(ctx, key, now)
+}
+
+// load reads a record, and enters it into the cache.
+func (s *Tasks) load(ctx context.Context, key taskKey, now int64) (found *store.Task, known bool, err error) {
 	mark := s.cache.mark(&key)
 	err = s.db.Read(ctx, func(tx Tx) error {
 		var isKnown int64
 		r := taskRow{}
-		err := tx.Row(ctx, getTask, []any{hash[:], principal[:]}, append([]any{&isKnown}, r.rest()...)...)
+		err := tx.Row(ctx, getTask, []any{key.hash[:], key.principal[:]}, append([]any{&isKnown}, r.rest()...)...)
 		known = isKnown == 1
 		found = r.record()
 		return err
@@ -78,7 +83,7 @@ func (s *Tasks) Get(ctx context.Context, hash, principal [32]byte) (found *store
 		s.cache.lacks(mark, &key)
 		return nil, known, store.ErrNotFound
 	}
-	found.Hash, found.Principal = hash, principal
+	found.Hash, found.Principal = key.hash, key.principal
 	s.cache.put(mark, &key, found, now)
 	return found, true, nil
 }

@@ -41,7 +41,9 @@ func (s *Tasks) Locate(ctx context.Context, t *store.Task) (*store.Task, error) 
 			return 0, store.ErrConflict
 		}
 		var one int64
-		err = tx.Row(ctx, `SELECT 1 FROM tasks WHERE hash = $1 AND upstream = $2 LIMIT 1`, []any{t.Hash[:], t.Upstream}, &one)
+		// The empty string keeps the index of upstreams out of it, in which all of
+		// an upstream's records are neighbours.
+		err = tx.Row(ctx, `SELECT 1 FROM tasks WHERE hash = $1 AND upstream || '' = $2 LIMIT 1`, []any{t.Hash[:], t.Upstream}, &one)
 		switch {
 		case err == nil:
 			return 0, store.ErrConflict
