@@ -254,7 +254,7 @@ func (g *Gateway) ownTaskMessage(link *south.Link, method, id string, more []byt
 		b = append(b, `,"`+mcp.MetaClientCapabilities+`":{"extensions":{"`+mcp.ExtensionTasks+`":{}}}}`...)
 	}
 	b = append(b, `}}`...)
-	r := &south.Request{Method: method, ID: rid, Body: b, Safe: method == mcp.TasksGet}
+	r := &south.Request{Method: method, ID: rid, Body: b, Safe: method == mcp.TasksGet, Beside: true}
 	if link.Era == mcp.Modern {
 		r.Name = mcp.EncodeHeader(id)
 	}

@@ -189,7 +189,7 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 		return err
 	}
 	r := south.Request{
-		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray,
+		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray, Beside: true,
 	}
 	if link.Era == mcp.Modern {
 		r.Name = mcp.EncodeHeader(id)

@@ -88,7 +88,10 @@ func serve(t *testing.T, upstreams map[string]string, more ...string) *house {
 	var b strings.Builder
 	b.WriteString(strings.Join(more, "\n") + "\nupstreams:\n")
 	for key, url := range upstreams {
-		fmt.Fprintf(&b, "  %s: {url: '%s'}\n", key, url)
+		if !strings.HasPrefix(url, "{") {
+			url = "{url: '" + url + "'}"
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", key, url)
 	}
 	doc, err := config.Parse("test.yaml", []byte(b.String()), func(string) (string, bool) { return "", false })
 	if err != nil {
