@@ -252,6 +252,9 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	about := o.t
 	if o.origin != nil {
 		about = o.origin
+		if err := o.g.judgedAgain(o.x, about); err != nil {
+			return nil, err
+		}
 	}
 	err = o.g.answer(ctx, o.x, o.v, m, about, o.link, a, o.offered())
 	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, answerOutcome(o.x, err), took)

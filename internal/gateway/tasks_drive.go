@@ -261,6 +261,9 @@ func (d *driving) look(ctx context.Context, s *wire.Answer) (ended bool, err err
 	if s.Error.Ok() { // it knows the task no more, or does not tell
 		return true, d.fails(s)
 	}
+	if err := d.g.judgedAgain(d.x, d.t); err != nil {
+		return true, d.leave(ctx, err)
+	}
 	now := s.Result.Of(s.Raw)
 	if id, err := wire.String(s.TaskID.Of(s.Raw)); err != nil || id != d.id {
 		return true, d.leave(ctx, fault.New(fault.InvalidAnswer, "upstream %q answered for another task", d.m.key).WithHint("tell the upstream's owner"))

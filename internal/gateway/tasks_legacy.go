@@ -97,6 +97,25 @@ func (g *Gateway) awaitOwner(ctx context.Context, x *north.Exchange, v *server, 
 	return misaddressed(m, err)
 }
 
+// judgedAgain refuses what a task brings after a wait, if its caller may not see the
+// tool any more under the document that holds now (DESIGN section 9).
+func (g *Gateway) judgedAgain(x *north.Exchange, t *catalog.Target) error {
+	now := g.follows.now.Load()
+	if now == nil {
+		now = g
+	}
+	if now.policy == nil {
+		return nil
+	}
+	v := now.servers[x.Server]
+	if v != nil && now.shows(v, now.scope(x), now.sees(x, v), t) {
+		return nil
+	}
+	x.Trail.Decision, x.Trail.Detail = "hidden", "the tool that the task came from is not allowed any more"
+	g.metrics.Task("denied")
+	return fault.New(fault.PolicyDenied, "the tool that the task came from is not allowed any more").WithHint("its result is withheld")
+}
+
 // misaddressed is an owner's refusal of the gateway's own headers, which for a task
 // there is no other way around.
 func misaddressed(m *member, err error) error {
