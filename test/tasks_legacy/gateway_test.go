@@ -85,6 +85,12 @@ type house struct {
 // serve starts a gateway before some upstreams. more are further lines of its document.
 func serve(t *testing.T, upstreams map[string]string, more ...string) *house {
 	t.Helper()
+	return serveWith(t, upstreams, nil, more...)
+}
+
+// serveWith is serve for a program that has options of its own.
+func serveWith(t *testing.T, upstreams map[string]string, options []penstock.Option, more ...string) *house {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString(strings.Join(more, "\n") + "\nupstreams:\n")
 	for key, url := range upstreams {
@@ -97,7 +103,7 @@ func serve(t *testing.T, upstreams map[string]string, more ...string) *house {
 	if err != nil {
 		t.Fatalf("the document is refused: %v\n%s", err, b.String())
 	}
-	gw, err := penstock.New(doc)
+	gw, err := penstock.New(doc, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
