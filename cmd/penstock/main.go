@@ -50,7 +50,7 @@ func newRootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newServeCommand(), newStdioCommand(), newDemoCommand(), newBenchCommand(), newCallCommand(), newInitCommand(),
-		newValidateCommand(), newSchemaCommand(), newKeyCommand(), newExplainCommand(), newAuditCommand(), newVersionCommand(),
+		newValidateCommand(), newSchemaCommand(), newKeyCommand(), newTasksCommand(), newExplainCommand(), newAuditCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -75,7 +75,7 @@ var catalogue = map[Code]Entry{
 	ConnectionLost:      {Name: "connection_lost", HTTP: 200, Legacy: 200, Advice: "the call was sent and may have run; check before sending it again"},
 	PolicyDenied:        {Name: "denied_by_policy", HTTP: 200, Legacy: 200, Advice: "ask the operator for access"},
 	RateLimited:         {Name: "rate_limited", HTTP: http.StatusTooManyRequests, Legacy: http.StatusTooManyRequests, Retry: true, Advice: "wait as long as Retry-After says"},
-	TaskAmbiguous:       {Name: "task_ambiguous", HTTP: 200, Legacy: 200, Advice: "two upstreams claim this task id; ask the operator"},
+	TaskAmbiguous:       {Name: "task_ambiguous", HTTP: 200, Legacy: 200, Advice: "two upstreams claim this task id; wait until one of the tasks has passed, or ask the operator"},
 	InvalidAnswer:       {Name: "invalid_answer", HTTP: 200, Legacy: 200, Advice: "the upstream broke the protocol; tell its owner"},
 	TooLarge:            {Name: "too_large", HTTP: http.StatusRequestEntityTooLarge, Legacy: http.StatusRequestEntityTooLarge, Advice: "send or ask for less, or raise the limit"},
 	AtCapacity:          {Name: "at_capacity", HTTP: http.StatusServiceUnavailable, Legacy: http.StatusServiceUnavailable, Retry: true, Advice: "try again later"},

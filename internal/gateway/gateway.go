@@ -59,8 +59,8 @@ type Gateway struct {
 	tracer    *observe.Tracer
 	rates     map[string]*limit.Bucket // of upstreams, by key; nil: no bound
 	tasks     *task.Index              // shared with predecessor and successor
-	ids       *task.Vault              // opens the ids of tasks, likewise
 	flights   *task.Flights            // likewise
+	ids       *task.Vault              // shows the ids of records to the operator, and to their owners
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
 	locator   *task.Locator

@@ -169,7 +169,7 @@ func (g *Gateway) mint(ctx context.Context, x *north.Exchange, v *server, m *mem
 	stored, err = g.tasks.Mint(ctx, id, rec, made.life)
 	var collision *task.CollisionError
 	if errors.As(err, &collision) {
-		stored, err = g.collided(ctx, x, v, id, rec, made.life, collision.Owner)
+		stored, err = g.collided(ctx, x, v, m, id, rec, made.life, collision.Owner)
 	}
 	if err != nil {
 		return nil, "", g.unminted(ctx, x, v, m, link, id, err)
@@ -190,10 +190,18 @@ func sameTask(s *wire.Answer, era mcp.Era, id string) bool {
 }
 
 // collided deals with an id that this principal already has at another upstream:
-// that one is asked once, and gives way when it knows the task no more.
-func (g *Gateway) collided(ctx context.Context, x *north.Exchange, v *server, id string, rec *store.Task, life task.Life, owner *store.Task) (*store.Task, error) {
+// that one is asked once, and gives way when it knows the task no more. An upstream
+// under a former key is no other.
+func (g *Gateway) collided(ctx context.Context, x *north.Exchange, v *server, m *member, id string, rec *store.Task, life task.Life, owner *store.Task) (*store.Task, error) {
+	verdict := task.NoAnswer
+	if o, err := g.ownerOf(v, owner); err == nil {
+		if o == m {
+			return g.tasks.Supplant(ctx, id, rec, life, owner)
+		}
+		verdict = g.claims(ctx, x, v, o, owner.Replica, id)
+	}
 	g.metrics.Task("collision")
-	if g.claims(ctx, x, v, owner.Upstream, id) != task.NotMine {
+	if verdict != task.NotMine {
 		return nil, fault.New(fault.TaskAmbiguous, "the id of the task is one that you already have at another upstream").
 			WithHint("the tool ran, and its task was cancelled; wait until the other task has passed")
 	}

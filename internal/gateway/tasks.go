@@ -22,22 +22,22 @@ import (
 
 // tasking makes what remembers tasks; a successor goes on with the predecessor's.
 func (g *Gateway) tasking(before *Gateway) error {
+	var err error
+	if g.ids, err = task.NewVault(g.keys.ring); err != nil {
+		return err
+	}
 	if before != nil {
-		g.tasks, g.ids, g.flights, g.follows = before.tasks, before.ids, before.flights, before.follows
+		g.tasks, g.flights, g.follows = before.tasks, before.flights, before.follows
 	} else {
-		ids, err := task.NewVault(g.keys.ring)
-		if err != nil {
-			return err
-		}
 		records := g.storage.Tasks
 		if records == nil {
 			records = memory.NewTasks(g.doc.Tasks.Max, g.doc.Tasks.MaxPerPrincipal, time.Now)
 		}
 		g.tasks = task.New(task.Options{
 			Store: records, Grace: time.Duration(g.doc.Tasks.Grace), UnlimitedTTL: time.Duration(g.doc.Tasks.UnlimitedTTL),
-			Seal: ids.Seal, Log: g.log,
+			Seal: g.ids.Seal, Log: g.log,
 		})
-		g.ids, g.flights, g.follows = ids, &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
+		g.flights, g.follows = &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
 	}
 	if g.keeping == nil {
@@ -121,6 +121,8 @@ func (g *Gateway) owned(ctx context.Context, x *north.Exchange, v *server, id st
 	}
 	if known {
 		g.metrics.Task("foreign")
+		// The client learns nothing of it, the operator does.
+		x.Trail.Decision, x.Trail.Detail = "hidden", "the task is not this caller's, or withheld from it"
 	} else {
 		g.metrics.Task("unknown")
 	}
@@ -250,7 +252,13 @@ func (g *Gateway) answerTask(ctx context.Context, x *north.Exchange, v *server, 
 		return invalid(m, err)
 	}
 	plan := g.plan(x, v, m, link)
-	plan.Default = nil
+	if x.Era == mcp.Modern {
+		// What is said of a task is complete, and asks for no retry (checklist 66, 76).
+		plan.Drop = append(plan.Drop, "requestState")
+		if s.ResultType.Ok() && !isFinal(&s) {
+			plan.Set, plan.Default = append(plan.Set, complete...), nil
+		}
+	}
 	if s.Error.Ok() {
 		return g.taskError(x, v, m, t, link, &s, whole, &plan)
 	}
@@ -306,8 +314,12 @@ func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *
 		return nil, invalid(m, err)
 	}
 	inner := where.Of(outer)
-	if len(inner) == 0 || inner[0] != '{' {
+	if len(inner) == 0 || string(inner) == "null" {
 		return whole, nil
+	}
+	if inner[0] != '{' {
+		return nil, fault.New(fault.InvalidAnswer, "upstream %q answered with a task whose result is no object", m.key).
+			WithHint("tell the upstream's owner")
 	}
 	msg := append([]byte(`{"jsonrpc":"2.0","id":0,"result":`), inner...)
 	msg = append(msg, '}')
@@ -315,7 +327,8 @@ func (g *Gateway) inlined(ctx context.Context, x *north.Exchange, v *server, m *
 	if err := wire.Scan(msg, &is); err != nil {
 		return nil, invalid(m, err)
 	}
-	msg, err := g.after(ctx, x, v, t, &is, msg, false)
+	// Whatever type it claims to be of, it leaves as the result of the tool.
+	msg, err := g.after(ctx, x, v, t, &is, msg, true)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (g *Gateway) locate(ctx context.Context, x *north.Exchange, v *server, id s
 	owner, err := g.locator.Locate(ctx, &task.Search{
 		ID: id, Principal: x.Principal.Key, Foreign: foreign, Among: among,
 		Ask: func(ctx context.Context, upstream string) task.Verdict {
-			return g.claims(ctx, x, v, upstream, id)
+			return g.claims(ctx, x, v, v.byKey[upstream], [32]byte{}, id)
 		},
 	})
 	var often *task.TooOften
@@ -78,13 +78,14 @@ func (g *Gateway) searched(x *north.Exchange, v *server) []string {
 	return out
 }
 
-// claims asks an upstream, with a read, whether it has a task for this caller.
-func (g *Gateway) claims(ctx context.Context, x *north.Exchange, v *server, upstream, id string) task.Verdict {
-	m := v.byKey[upstream]
-	if m == nil {
+// claims asks an upstream, or the replica of it that has the task, with a read,
+// whether it has a task for this caller.
+func (g *Gateway) claims(ctx context.Context, x *north.Exchange, v *server, m *member, replica [32]byte, id string) task.Verdict {
+	u := m.at(replica)
+	if u == nil {
 		return task.NoAnswer
 	}
-	link, err := m.south.Link(ctx, g.southKey(v, x))
+	link, err := u.Link(ctx, g.southKey(v, x))
 	if err != nil {
 		return task.NoAnswer
 	}

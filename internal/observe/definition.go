@@ -86,7 +86,7 @@ var (
 	limited = define("counter", "limited_total",
 		"Requests refused by a limit, by its scope; principal and in_flight are one caller, global is all together: raise the limit or find the caller in the audit", "scope")
 	tasks = define("counter", "tasks_total",
-		"What became of tasks and of ids that were asked for; refused, withheld and collision: a tool ran whose task nobody can follow; foreign: somebody asks for the tasks of others", "event")
+		"What became of tasks and of ids that were asked for; refused, withheld and collision: a tool ran whose task nobody can follow; foreign: somebody asks for the tasks of others; notified: a listener was told of one", "event")
 	hookSeconds = define("histogram", "hook_duration_seconds",
 		"Time of each hook; its _count is the number of runs. Every call waits for it; outcome error_* or too_large_*: on_error decided in the hook's place", "hook", "event", "outcome")
 	grantSeconds = define("histogram", "grant_duration_seconds",

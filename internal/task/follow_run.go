@@ -152,7 +152,8 @@ func (f *Follow) look() (next time.Time, over bool) {
 		f.spent = f.spent.Add(lookEvery)
 		f.looking++
 		t.looking = true
-		s.work.Go(func() { f.ask(s.owners, t, t.turn) })
+		owners, turn := s.owners, t.turn
+		s.work.Go(func() { f.ask(owners, t, turn) })
 	}
 	if !f.wish.IsZero() && f.wish.Before(next) {
 		next = f.wish

@@ -92,7 +92,9 @@ const defaultTTL = 24 * time.Hour
 func (x *Index) settled(stored *store.Task, err error) (*store.Task, error) {
 	switch {
 	case err == nil:
-		x.counts.minted(stored.Principal)
+		if stored.Generation <= 1 { // else it stands in the place of one
+			x.counts.minted(stored.Principal)
+		}
 		return stored, nil
 	case errors.Is(err, store.ErrConflict) && stored != nil:
 		return nil, &CollisionError{stored}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -410,7 +411,13 @@ func (r *rewriter) complete(p place, kept bool) error {
 	if err != nil {
 		return err
 	}
-	if kept, err = r.missing(plan.Default, w.defaults, kept); err != nil {
+	there := w.defaults
+	for i := range plan.Default {
+		if slices.ContainsFunc(plan.Set, func(m Member) bool { return m.Name == plan.Default[i].Name }) {
+			there |= 1 << i
+		}
+	}
+	if kept, err = r.missing(plan.Default, there, kept); err != nil {
 		return err
 	}
 	if len(plan.SetMeta) == 0 || w.meta || indexMember(plan.Set, []byte("_meta")) >= 0 {

@@ -32,6 +32,8 @@ func TestPlanRewrites(t *testing.T) {
 		{"the last dropped", `{"jsonrpc":"2.0","result":{"b":2, "a":[1,"]"] }}`, `{"jsonrpc":"2.0","result":{"b":2 }}`, Plan{Drop: []string{"a"}}},
 		{"the middle dropped", `{"jsonrpc":"2.0","result":{"b":2,"a":1,"c":3}}`, `{"jsonrpc":"2.0","result":{"b":2,"c":3}}`, Plan{Drop: []string{"a"}}},
 		{"all dropped", `{"jsonrpc":"2.0","result":{"b":2,"a":1}}`, `{"jsonrpc":"2.0","result":{}}`, Plan{Drop: []string{"a", "b"}}},
+		{"set, and no default", `{"jsonrpc":"2.0","result":{"a":1}}`, `{"jsonrpc":"2.0","result":{"a":2}}`, Plan{Set: set("a", "2"), Default: set("a", "3")}},
+		{"set where it is absent, and no default", `{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","result":{"a":2}}`, Plan{Set: set("a", "2"), Default: set("a", "3")}},
 		{"dropped, then the default", `{"jsonrpc":"2.0","result":{"a":1}}`, `{"jsonrpc":"2.0","result":{"a":2}}`, Plan{Drop: []string{"a"}, Default: set("a", "2")}},
 		{"dropped for not being an object", `{"jsonrpc":"2.0","result":{"a":[],"b":{}}}`, `{"jsonrpc":"2.0","result":{"b":{}}}`, Plan{DropNonObject: []string{"a", "b"}}},
 		{"_meta made", `{"jsonrpc":"2.0","result":{"a":1}}`, `{"jsonrpc":"2.0","result":{"a":1,"_meta":{"p/u":"w"}}}`, Plan{SetMeta: set("p/u", `"w"`)}},

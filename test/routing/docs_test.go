@@ -41,7 +41,8 @@ unchanged, may succeed later. Missing metadata in a request of 2026-07-28 is ` +
 	}
 	b.WriteString(`
 After ` + "`-31001`" + ` nothing ran. After ` + "`-31002`" + ` and ` + "`-31003`" + ` the call may have run: look before you send it again. After ` + "`-31014`" + ` to ` + "`-31021`" + ` nothing ran, except where
-an after hook refused a result: its message says so. ` + "`-31006`" + ` is reserved for tasks, which this version does not have.
+an after hook refused a result: its message says so. After ` + "`-31006`" + `
+in answer to a call the tool ran, and its task was cancelled.
 `)
 	return b.String()
 }

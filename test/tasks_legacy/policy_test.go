@@ -65,7 +65,7 @@ func TestARevokedGrantEndsWhatIsLeftOfItsTasks(t *testing.T) {
 
 func TestTasksAreNotOfferedToWhoMayReachNoneOfTheirMakers(t *testing.T) {
 	h := serve(t, map[string]string{"own": quick(t, demo.LegacyJobs).url, "ext": quick(t, demo.Jobs).url},
-		"policy: [{id: some, allow: {tools: ['ext__*']}}]")
+		"policy: [{id: some, upstream: ext, allow: {tools: ['*']}}]")
 	c := h.http(t, legacy, "")
 	if a := c.call(t, "tasks/list", "{}"); a.code() != -32601 {
 		t.Errorf("tasks/list: %s", a.raw)

@@ -25,6 +25,7 @@ type client struct {
 	t       *testing.T
 	url     string
 	subject string // "": without a key
+	token   string // instead of its key
 	http    *http.Client
 }
 
@@ -80,7 +81,10 @@ func (c *client) post(ctx context.Context, method, name, body string) (*http.Res
 	if name != "" {
 		r.Header.Set("Mcp-Name", name)
 	}
-	if c.subject != "" {
+	switch {
+	case c.token != "":
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	case c.subject != "":
 		r.Header.Set("Authorization", "Bearer "+secretOf(c.subject))
 	}
 	return c.http.Do(r)
