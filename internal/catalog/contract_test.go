@@ -384,6 +384,18 @@ func TestS19ToS25CapabilitiesAreAUnion(t *testing.T) {
 			Relay{},
 			`{"extensions":{"io.modelcontextprotocol/ui":{}}}`,
 		},
+		{
+			"tasks of 2025-11-25, as those declared them who make them", caps(`{"tools":{}}`), mcp.V20251125,
+			Relay{Legacy: caps(`{"cancel":{},"list":true}`, `{"list":{},"requests":{"tools":{"call":{}},"sampling":{}}}`)},
+			`{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}},"tools":{}}`,
+		},
+		{
+			"no list for who cannot be told from others", nil, mcp.V20251125,
+			Relay{NoList: true, Legacy: caps(`{"list":{},"requests":{"tools":{"call":{}}}}`)},
+			`{"tasks":{"requests":{"tools":{"call":{}}}}}`,
+		},
+		{"no tasks of 2025-11-25 for others", nil, mcp.V20250618, Relay{Legacy: caps(`{"requests":{"tools":{"call":{}}}}`)}, `{}`},
+		{"no tasks of 2025-11-25 for modern clients", nil, mcp.V20260728, Relay{Legacy: caps(`{"requests":{"tools":{"call":{}}}}`)}, `{}`},
 		{"no extensions before 2025-11-25", caps(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), mcp.V20250618, Relay{}, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// answer relays an upstream's answer to the client. offered says that the upstream
-// may make a task of the call.
-func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer, offered bool) error {
+// answer relays an upstream's answer to the client. offered says whether the
+// upstream may make a task of the call.
+func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, a *south.Answer, offered offering) error {
 	plan := g.plan(x, v, m, link)
 	if x.Era == mcp.Modern && link.Era != mcp.Modern {
 		// It has no words for a question; what looks like one was not checked, and
@@ -29,7 +29,7 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 		return err
 	}
 	if a.Rest != nil {
-		through, err := passes(x, link, a, &plan)
+		through, err := passes(x, link, a, &plan, offered != noTask)
 		if err != nil {
 			return err
 		}
@@ -45,12 +45,22 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 	if s.Error.Ok() {
 		return g.upstreamError(x, v, m, t, link, s, whole, &plan)
 	}
-	if offered && isTask(s) {
-		return g.minted(ctx, x, v, m, t, link, s, whole, &plan)
+	if made, ok := madeOf(s, link.Era, offered); ok {
+		if offered == forDrive {
+			made.id = bytes.Clone(made.id)
+			return &drivenError{made}
+		}
+		return g.minted(ctx, x, v, m, t, link, s, made, whole, &plan)
 	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
 		return err
 	}
+	return g.conclude(ctx, x, v, m, t, s, whole, &plan, unseen)
+}
+
+// conclude answers a call with the result that ends it. unseen says that the hooks
+// let it pass without a look.
+func (g *Gateway) conclude(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, s *wire.Answer, whole []byte, plan *wire.Plan, unseen bool) (err error) {
 	if !unseen {
 		if whole, err = g.after(ctx, x, v, t, s, whole, false); err != nil {
 			return err
@@ -81,8 +91,9 @@ const heldForType = 1 << 20
 // passes reports whether a large answer can stream through: a plain result. One
 // whose type does not show early is held for a while; what shows only after
 // that, and is not plain, cuts the connection before it is sent.
-func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Plan) (bool, error) {
-	if mcp.NeedsWhole(x.Revision) {
+func passes(x *north.Exchange, link *south.Link, a *south.Answer, plan *wire.Plan, offered bool) (bool, error) {
+	if mcp.NeedsWhole(x.Revision) || offered && link.Era == mcp.Legacy {
+		// What shows late may be that it is a task.
 		return false, nil
 	}
 	b := wire.Peek(a.Head)
@@ -159,6 +170,9 @@ func (g *Gateway) plan(x *north.Exchange, v *server, m *member, link *south.Link
 		return p
 	}
 	p.DropMeta = serverInfo
+	if x.Method.Name == mcp.TasksResult {
+		p.SetMeta = append(p.SetMeta, wire.Member{Name: mcp.MetaRelatedTask, Value: relatedTask(x.Msg.TaskID.Of(x.Msg.Raw))})
+	}
 	if link.Era == mcp.Modern {
 		p.Drop = modernOnly
 	}
@@ -224,11 +238,19 @@ func project(x *north.Exchange, s *wire.Answer, whole []byte) (shaped []byte, ch
 			return whole, false, nil
 		}
 	}
-	result, err := mcp.ProjectResult(x.Method.Name, x.Revision, nil, s.Result.Of(whole))
+	result, err := mcp.ProjectResult(shapedAs(x), x.Revision, nil, s.Result.Of(whole))
 	if err != nil {
 		return nil, false, err
 	}
 	return wire.Splice(nil, whole, wire.Edit{Span: s.Result, With: result}), true, nil
+}
+
+// shapedAs is the method whose result a request's result has the shape of.
+func shapedAs(x *north.Exchange) string {
+	if x.Method.Name == mcp.TasksResult {
+		return mcp.ToolsCall
+	}
+	return x.Method.Name
 }
 
 var icons = []byte(`"icons"`)
@@ -241,6 +263,8 @@ func (g *Gateway) upstreamError(x *north.Exchange, v *server, m *member, t *cata
 	switch {
 	case code == fault.HeaderMismatch, code == fault.UnsupportedVersion:
 		return &staleError{code: code, era: link.Era}
+	case code == fault.MissingCapability && link.Era == mcp.Modern && g.drives(x) && needsTask(s):
+		return errNeedsTask
 	case x.Era == mcp.Modern && code == fault.MethodNotFound:
 		status = http.StatusNotFound
 	case x.Era == mcp.Modern && code == fault.MissingCapability:

@@ -185,10 +185,27 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	c := outbounds.Get().(*outbound)
 	defer c.free()
 	c.g, c.x, c.v, c.t, c.link, c.name = g, x, v, t, link, name
-	defer c.offerTasks(ctx, m).Release()
+	slot, err := c.offerTasks(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer slot.Release()
 	c.next = c.recall()
 	for {
 		question, err := c.send(ctx, m, key, buf)
+		var made *drivenError
+		switch {
+		case errors.As(err, &made):
+			return c.drive(ctx, m, made.made, slot)
+		case errors.Is(err, errNeedsTask) && c.driven:
+			return failed(x, "upstream \""+m.key+"\" needs a capability that this client did not declare")
+		case errors.Is(err, errNeedsTask):
+			if slot, err = c.takeOver(ctx); err != nil {
+				return err
+			}
+			defer slot.Release()
+			continue
+		}
 		if question == nil || err != nil {
 			return err
 		}
@@ -210,7 +227,7 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 		return nil, err
 	}
 	*buf = o.body
-	r := south.Request{Method: o.x.Method.Name, ID: o.id, Body: o.body, Safe: o.x.Method.Safe, Params: o.params, Traceparent: string(o.trace)}
+	r := south.Request{Method: o.x.Method.Name, ID: o.id, Body: o.body, Safe: o.x.Method.Safe, Params: o.params, Traceparent: string(o.trace), Timeout: o.longest}
 	if o.link.Era == mcp.Modern {
 		r.Name = o.headerName()
 	} else if o.x.Session != nil {
@@ -219,7 +236,7 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 	if key.Caps != "" && o.link.Era == mcp.Legacy {
 		r.OnRequest = o.ask
 	}
-	if r.OnEvent = m.stray; o.listens() || r.OnRequest != nil {
+	if r.OnEvent = m.stray; o.listens() || r.OnRequest != nil || o.hearsTasks(m) {
 		r.OnEvent = o.event
 	}
 	o.x.StayAlive()
@@ -232,7 +249,14 @@ func (o *outbound) send(ctx context.Context, m *member, key south.SessionKey, bu
 		return nil, elsewhere(m.south, o.link, key, err, r.Safe)
 	}
 	defer a.Close()
-	err = o.g.answer(ctx, o.x, o.v, m, o.t, o.link, a, o.tasks)
+	about := o.t
+	if o.origin != nil {
+		about = o.origin
+		if err := o.g.judgedAgain(o.x, about); err != nil {
+			return nil, err
+		}
+	}
+	err = o.g.answer(ctx, o.x, o.v, m, about, o.link, a, o.offered())
 	o.g.metrics.UpstreamCall(m.key, o.x.Method.Name, answerOutcome(o.x, err), took)
 	var q *questionError
 	if err != nil && errors.As(err, &q) {
@@ -266,6 +290,9 @@ func callOutcome(err error) string {
 // answerOutcome is how a call went that was answered. What the gateway or a hook made
 // of the answer is not the upstream's.
 func answerOutcome(x *north.Exchange, err error) string {
+	if word, driven := drivenOutcome(err); driven {
+		return word
+	}
 	if err != nil {
 		switch word := callOutcome(err); word {
 		case "timeout", "lost", "invalid":

@@ -53,13 +53,14 @@ type declaration struct {
 	rev        mcp.Revision
 	caps, info string
 	askable    bool // the client takes questions on this request's stream
+	driven     bool // the gateway drives tasks for it
 }
 
 // of returns the members as raw JSON without braces. The result is shared and
 // read-only.
-func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
+func (c *declaredCache) of(s *store.Session, self []byte, askable, driven bool) []byte {
 	c.mu.RLock()
-	members, ok := c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable}]
+	members, ok := c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable, driven}]
 	c.mu.RUnlock()
 	if ok {
 		return members
@@ -73,7 +74,11 @@ func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
 	members = append(members, `","`+mcp.MetaClientInfo+`":`...)
 	members = append(members, info...)
 	members = append(members, `,"`+mcp.MetaClientCapabilities+`":`...)
-	members = append(members, mcp.ModernFromLegacy(s.Capabilities, s.Revision, askable)...)
+	caps := mcp.ModernFromLegacy(s.Capabilities, s.Revision, askable)
+	if driven {
+		caps = withTasks(caps)
+	}
+	members = append(members, caps...)
 	if len(s.Capabilities)+len(s.ClientInfo) > maxCapsSize {
 		return members
 	}
@@ -82,7 +87,7 @@ func (c *declaredCache) of(s *store.Session, self []byte, askable bool) []byte {
 	if c.m == nil || len(c.m) >= maxCaps {
 		c.m = map[declaration][]byte{}
 	}
-	c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable}] = members
+	c.m[declaration{s.Revision, string(s.Capabilities), string(s.ClientInfo), askable, driven}] = members
 	return members
 }
 

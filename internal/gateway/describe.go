@@ -31,6 +31,8 @@ func (g *Gateway) Describe(ctx context.Context, name string, p *north.Principal,
 	g.await(ctx, v)
 	var caps [][]byte
 	var parts []catalog.Part
+	served := relays
+	served.NoList = p.Key == anonymous
 	ttl := discoverTTL
 	for _, m := range v.members {
 		if who != nil && !reachesAny(who, m.key) {
@@ -42,6 +44,9 @@ func (g *Gateway) Describe(ctx context.Context, name string, p *north.Principal,
 			continue
 		}
 		caps = append(caps, i.Capabilities)
+		if i.Era == mcp.Legacy && makesTasks(i) {
+			served.Legacy = append(served.Legacy, at(i.Capabilities, legacyTasksPath))
+		}
 		if i.Instructions != "" {
 			parts = append(parts, catalog.Part{Upstream: m.key, Text: i.Instructions})
 		}
@@ -67,7 +72,7 @@ func (g *Gateway) Describe(ctx context.Context, name string, p *north.Principal,
 		b = append(b, g.self[rev]...)
 		b = append(b, `,"capabilities":`...)
 	}
-	b = append(b, catalog.MergeCapabilities(caps, rev, relays)...)
+	b = append(b, catalog.MergeCapabilities(caps, rev, served)...)
 	if text := catalog.MergeInstructions(v.doc.Instructions, parts, maxInstructions); text != "" {
 		b = append(b, `,"instructions":`...)
 		b = wire.AppendString(b, text)

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"bytes"
-
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
@@ -34,11 +32,16 @@ func (o *outbound) event(s *wire.Answer) error {
 	var out []byte
 	switch method {
 	case mcp.Progress:
-		if !o.token || !bytes.Equal(s.ProgressToken.Of(s.Raw), o.id) {
+		token := o.northern(s)
+		if token == nil {
 			return o.v.byKey[o.t.Upstream].stray(s)
 		}
-		m := &o.x.Msg
-		out = wire.Splice(nil, s.Raw, wire.Edit{Span: s.ProgressToken, With: m.ProgressToken.Of(m.Raw)})
+		out = wire.Splice(nil, s.Raw, wire.Edit{Span: s.ProgressToken, With: token})
+	case mcp.TasksStatus:
+		if !o.isOwn(s) {
+			return o.v.byKey[o.t.Upstream].stray(s)
+		}
+		out = append([]byte(nil), s.Raw...)
 	case mcp.LogMessage:
 		if !atLeast(at(s.Params.Of(s.Raw), levelPath), o.level()) {
 			return nil

@@ -60,10 +60,11 @@ type Gateway struct {
 	rates     map[string]*limit.Bucket // of upstreams, by key; nil: no bound
 	tasks     *task.Index              // shared with predecessor and successor
 	flights   *task.Flights            // likewise
-	ids       *task.Vault              // shows the ids of records to the operator
+	ids       *task.Vault              // shows the ids of records to the operator, and to their owners
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
 	locator   *task.Locator
+	tokens    *tokens                 // shared with predecessor and successor
 	ends      map[string]func()       // of what makes the credentials of an upstream, by key
 	overseen  *overseen               // shared with predecessor and successor
 	self      map[mcp.Revision][]byte // our Implementation, as each revision shows it
@@ -133,12 +134,13 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		metrics:   version.Metrics,
 		vault:     &vault{},
 		overseen:  &overseen{},
+		tokens:    &tokens{},
 		ends:      map[string]func(){},
 	}
 	var err error
 	g.storage = storage
 	if before != nil {
-		g.storage, g.visits, g.vault, g.overseen = before.storage, before.visits, before.vault, before.overseen
+		g.storage, g.visits, g.vault, g.overseen, g.tokens = before.storage, before.visits, before.vault, before.overseen, before.tokens
 	}
 	if g.keys, err = deriveKeys(doc.Keys, g.storage.Ring); err != nil {
 		return nil, err
@@ -393,6 +395,8 @@ func (g *Gateway) Serve(ctx context.Context, x *north.Exchange) (err error) {
 		return g.subscribe(ctx, x, v)
 	case mcp.Unsubscribe:
 		return g.unsubscribe(ctx, x)
+	case mcp.TasksList:
+		return g.listTasks(ctx, x, v)
 	}
 	if x.Method.List {
 		return g.list(ctx, x, v)

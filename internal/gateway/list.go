@@ -169,7 +169,7 @@ func (f *fetcher) page(ctx context.Context, u upstream, scope catalog.Scope, kin
 	}
 	defer a.Close()
 	result, err := f.result(u, a)
-	return catalog.Page{Result: result, Era: link.Era, HTTP: true}, err
+	return catalog.Page{Result: result, Era: link.Era, HTTP: true, Tasks: link.Era == mcp.Legacy && link.Revision == mcp.V20251125 && speaksLegacyTasks(link.Capabilities())}, err
 }
 
 // result takes the result object out of a list's answer.

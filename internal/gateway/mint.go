@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,18 +33,30 @@ var tasksPath = []string{"extensions", mcp.ExtensionTasks}
 
 // offerTasks makes room for the task that a call may mint, and has the extension
 // declared to the upstream where there is some (DESIGN section 9). Without it the
-// upstream answers at once, or says what it needs.
-func (o *outbound) offerTasks(ctx context.Context, m *member) *task.Slot {
-	if o.x.Era != mcp.Modern || o.link.Era != mcp.Modern || o.x.Method.Name != mcp.ToolsCall || !o.g.declaresTasks(o.x) || !m.minting(o.link) {
-		return nil
+// upstream answers at once, or says what it needs. A legacy client asks for a task
+// by itself, and gets no other answer than one.
+func (o *outbound) offerTasks(ctx context.Context, m *member) (*task.Slot, error) {
+	if o.x.Era != o.link.Era || o.x.Method.Name != mcp.ToolsCall {
+		return nil, nil
+	}
+	if o.x.Era == mcp.Legacy {
+		if asks, err := o.asksForTask(m); !asks || err != nil {
+			return nil, err
+		}
+	} else if !o.g.declaresTasks(o.x) || !m.minting(o.link) {
+		return nil, nil
 	}
 	slot, err := o.g.tasks.Reserve(ctx, o.x.Principal.Key, o.g.taskLimits())
 	if err != nil {
 		o.g.metrics.Task("not_offered")
-		return nil
+		if o.x.Era == mcp.Legacy {
+			return nil, fault.Wrap(err, fault.AtCapacity, "no more tasks can be remembered now").
+				WithHint("nothing ran; try again later, or call without a task")
+		}
+		return nil, nil
 	}
 	o.tasks = true
-	return slot
+	return slot, nil
 }
 
 func (g *Gateway) taskLimits() task.Limits {
@@ -54,58 +67,71 @@ func (g *Gateway) taskLimits() task.Limits {
 // long as nothing else is known of the upstream.
 func (m *member) minting(l *south.Link) bool {
 	caps := l.Capabilities()
-	if known := m.tasked.Load(); known != nil && len(known.caps) == len(caps) && (len(caps) == 0 || &known.caps[0] == &caps[0]) {
+	if known := m.tasked.Load(); known != nil && known.revision == l.Revision && bytes.Equal(known.caps, caps) {
 		return known.speaks
 	}
-	known := &taskedCaps{caps: caps, speaks: speaksTasks(caps)}
+	known := &taskedCaps{caps: caps, revision: l.Revision}
+	if l.Era == mcp.Modern {
+		known.speaks = speaksTasks(caps)
+	} else {
+		known.speaks = l.Revision == mcp.V20251125 && speaksLegacyTasks(caps)
+	}
 	m.tasked.Store(known)
 	return known.speaks
 }
 
 // taskedCaps is what a capability set says of tasks.
 type taskedCaps struct {
-	caps   []byte
-	speaks bool
+	caps     []byte
+	revision mcp.Revision
+	speaks   bool
 }
 
-// isTask reports whether a result is a task that was made of its call.
-func isTask(s *wire.Answer) bool {
-	if !s.ResultType.Ok() {
-		return false
-	}
-	kind, err := wire.String(s.ResultType.Of(s.Raw))
-	return err == nil && kind == "task"
+// making is what a result says of the task that was made of its call.
+type making struct {
+	id   []byte // raw; nil: it does not say
+	call []byte // raw id of the call
+	life task.Life
+	poll time.Duration // of the extension: how long nobody is to ask
 }
+
+// madeOf tells the task that a result is, in the dialect of its upstream's era: the
+// extension's flat one, or the nested one of 2025-11-25. Where none was offered
+// there is none.
+func madeOf(s *wire.Answer, era mcp.Era, offered offering) (m making, made bool) {
+	if offered == noTask {
+		return m, false
+	}
+	if era == mcp.Legacy {
+		t := s.Task.Of(s.Raw)
+		if len(t) == 0 || t[0] != '{' {
+			return m, false
+		}
+		return making{id: at(t, taskIDPath), call: s.ID.Of(s.Raw), life: lifeIn(t, at(t, ttlPath))}, true
+	}
+	if !s.ResultType.Ok() {
+		return m, false
+	}
+	if kind, err := wire.String(s.ResultType.Of(s.Raw)); err != nil || kind != "task" {
+		return m, false
+	}
+	return making{id: s.TaskID.Of(s.Raw), life: lifeOf(s, era), poll: pollOf(s.Result.Of(s.Raw))}, true
+}
+
+var (
+	taskIDPath = []string{"taskId"}
+	ttlPath    = []string{"ttl"}
+)
 
 // minted answers a call with the task that its upstream made of it: who owns it is
 // committed before hooks and before a byte leaves (step 9 of a request's way).
-func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
-	id, err := wire.String(s.TaskID.Of(whole))
-	if err != nil || !task.ValidID(id) {
-		g.metrics.Task("invalid")
-		return fault.New(fault.InvalidAnswer, "upstream %q made a task of the call and did not say which", m.key).
-			WithHint("the tool runs; tell the upstream's owner")
-	}
-	rec := &store.Task{
-		Principal: x.Principal.Key, Server: v.name, Upstream: m.key, Tool: t.ID, Exposed: t.Exposed,
-		Replica: m.replicaOf(link.Upstream),
-	}
-	if link.Child() {
-		rec.Instance = g.storage.Instance
-	}
-	life := lifeOf(s)
-	stored, err := g.tasks.Mint(ctx, id, rec, life)
-	var collision *task.CollisionError
-	if errors.As(err, &collision) {
-		stored, err = g.collided(ctx, x, v, m, id, rec, life, collision.Owner)
-	}
+func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, made making, whole []byte, plan *wire.Plan) error {
+	stored, id, err := g.mint(ctx, x, v, m, t, link, made)
 	if err != nil {
-		return g.unminted(ctx, x, v, m, link, id, err)
+		return err
 	}
-	g.metrics.Task("minted")
-	x.Trail.Detail = "task minted"
 	shown, err := g.after(ctx, x, v, t, s, whole, true)
-	if err == nil && !sameTask(s, shown, id) {
+	if err == nil && !sameTask(s, link.Era, id) {
 		err = g.withheld(x, fault.New(fault.HookFailed, "a hook made another task of the result"))
 	}
 	if err != nil {
@@ -125,10 +151,42 @@ func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *m
 	return x.Reply(http.StatusOK, out)
 }
 
+// mint commits who owns the task that was made of a call. Where it cannot, the task
+// is cancelled and the error says that the tool ran.
+func (g *Gateway) mint(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, made making) (stored *store.Task, id string, err error) {
+	if id, err = wire.String(made.id); err != nil || !task.ValidID(id) {
+		g.metrics.Task("invalid")
+		return nil, "", fault.New(fault.InvalidAnswer, "upstream %q made a task of the call and did not say which", m.key).
+			WithHint("the tool runs; tell the upstream's owner")
+	}
+	rec := &store.Task{
+		Principal: x.Principal.Key, Server: v.name, Upstream: m.key, Tool: t.ID, Exposed: t.Exposed,
+		Legacy: link.Era == mcp.Legacy, Replica: m.replicaOf(link.Upstream),
+	}
+	if link.Child() {
+		rec.Instance = g.storage.Instance
+	}
+	stored, err = g.tasks.Mint(ctx, id, rec, made.life)
+	var collision *task.CollisionError
+	if errors.As(err, &collision) {
+		stored, err = g.collided(ctx, x, v, m, id, rec, made.life, collision.Owner)
+	}
+	if err != nil {
+		return nil, "", g.unminted(ctx, x, v, m, link, id, err)
+	}
+	if link.Era == mcp.Legacy && x.Session != nil && x.Msg.ProgressToken.Ok() {
+		g.tokens.keep(tokenKey{m.key, x.Session.ID, string(made.call)}, x.Msg.ProgressToken.Of(x.Msg.Raw))
+	}
+	g.metrics.Task("minted")
+	x.Trail.Detail = "task minted"
+	return stored, id, nil
+}
+
 // sameTask reports whether a result is still the task of that id.
-func sameTask(s *wire.Answer, whole []byte, id string) bool {
-	now, err := wire.String(s.TaskID.Of(whole))
-	return err == nil && now == id && isTask(s)
+func sameTask(s *wire.Answer, era mcp.Era, id string) bool {
+	made, ok := madeOf(s, era, forIt)
+	now, err := wire.String(made.id)
+	return ok && err == nil && now == id
 }
 
 // collided deals with an id that this principal already has at another upstream:
@@ -185,11 +243,17 @@ func (g *Gateway) cancelQuietly(ctx context.Context, x *north.Exchange, v *serve
 
 // ownTaskRequest is a request about a task that the gateway makes by itself.
 func (g *Gateway) ownTaskRequest(link *south.Link, method, id string, _ mcp.Revision) *south.Request {
+	return g.ownTaskMessage(link, method, id, nil)
+}
+
+// ownTaskMessage is ownTaskRequest with further members of params, raw and each
+// behind a comma.
+func (g *Gateway) ownTaskMessage(link *south.Link, method, id string, more []byte) *south.Request {
 	rid := link.NextID(nil)
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), rid...)
 	b = append(append(b, `,"method":"`...), method...)
 	b = append(b, `","params":{"taskId":`...)
-	b = wire.AppendString(b, id)
+	b = append(wire.AppendString(b, id), more...)
 	if link.Era == mcp.Modern {
 		b = append(b, `,"_meta":{"`+mcp.MetaProtocolVersion+`":"`...)
 		b = append(b, mcp.LatestModern.String()...)
@@ -198,16 +262,21 @@ func (g *Gateway) ownTaskRequest(link *south.Link, method, id string, _ mcp.Revi
 		b = append(b, `,"`+mcp.MetaClientCapabilities+`":{"extensions":{"`+mcp.ExtensionTasks+`":{}}}}`...)
 	}
 	b = append(b, `}}`...)
-	r := &south.Request{Method: method, ID: rid, Body: b, Safe: method == mcp.TasksGet}
+	r := &south.Request{Method: method, ID: rid, Body: b, Safe: method == mcp.TasksGet, Beside: true}
 	if link.Era == mcp.Modern {
 		r.Name = mcp.EncodeHeader(id)
 	}
 	return r
 }
 
-// lifeOf is what a result says of its task's lifetime.
-func lifeOf(s *wire.Answer) task.Life {
-	return lifeIn(s.Result.Of(s.Raw), s.TTL.Of(s.Raw))
+// lifeOf is what a result says of its task's lifetime, in the dialect of its
+// upstream's era.
+func lifeOf(s *wire.Answer, era mcp.Era) task.Life {
+	result := s.Result.Of(s.Raw)
+	if era == mcp.Legacy {
+		return lifeIn(result, at(result, ttlPath))
+	}
+	return lifeIn(result, s.TTL.Of(s.Raw))
 }
 
 func lifeIn(result, ttl []byte) task.Life {

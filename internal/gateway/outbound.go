@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
@@ -30,10 +31,14 @@ type outbound struct {
 	elicited map[string]bool // ids of questions at a URL that the client got in this call
 	talk     dialogue        // of a legacy client with a modern upstream
 
+	origin  *catalog.Target // of the answer, where it is not what the request names; or nil
+	longest time.Duration   // how long the upstream may be silent; 0: as long as in any call
+
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte
 	token  bool   // our id is the progress token, too
-	tasks  bool   // the tasks extension is declared to the upstream
+	tasks  bool   // the upstream may make a task of the call
+	driven bool   // it is the gateway's to drive
 	trace  []byte // traceparent of this call; nil: there is none
 	body   []byte
 	params []south.Param
@@ -134,7 +139,9 @@ func (o *outbound) modernToModern() error {
 		o.edits = edits
 	}
 	raw := m.MetaCaps.Of(m.Raw)
-	if kept := o.g.caps.filter(raw); len(kept) != len(raw) && !o.tasks {
+	if o.driven {
+		o.replace(m.MetaCaps, withTasks(o.g.caps.filter(raw)))
+	} else if kept := o.g.caps.filter(raw); len(kept) != len(raw) && !o.tasks {
 		o.replace(m.MetaCaps, kept)
 	}
 	if m.RequestState.Ok() {
@@ -201,7 +208,7 @@ func reserved(name []byte) bool {
 // legacyToModern declares, per request, what the session declared once.
 func (o *outbound) legacyToModern() error {
 	m := &o.x.Msg
-	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern], o.x.TakesQuestions())
+	add := o.g.declared.of(o.x.Session, o.g.self[mcp.LatestModern], o.x.TakesQuestions(), o.driven)
 	if level := o.x.Session.LogLevel; level != "" {
 		add = append(add[:len(add):len(add)], `,"`+mcp.MetaLogLevel+`":`...)
 		add = wire.AppendString(add, level)
@@ -291,11 +298,11 @@ func (o *outbound) legacyToLegacy() error {
 	return o.dropTask()
 }
 
-// dropTask takes out params.task: tasks are not offered, so the parameter is
-// ignored (checklist 102).
+// dropTask takes out params.task, unless the upstream is to make a task of the call:
+// who does not makes nothing of the parameter (checklist 102).
 func (o *outbound) dropTask() (err error) {
 	m := &o.x.Msg
-	if m.Task.Ok() {
+	if m.Task.Ok() && !o.tasks {
 		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Params, func(n []byte) bool { return string(n) == "task" })
 	}
 	return err

@@ -205,13 +205,13 @@ func (o *outbound) give(ctx context.Context, f *parkedAnswer) error {
 	if f.stream != nil {
 		defer f.stream.Close()
 		f.stream.Run()
-		return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, f.stream, false)
+		return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, f.stream, noTask)
 	}
 	a := south.Answer{Whole: f.whole}
 	if err := wire.Scan(f.whole, &a.Scan); err != nil {
 		return invalid(m, err)
 	}
-	return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, &a, false)
+	return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, &a, noTask)
 }
 
 // retry deals with a requestState of the gateway's own. It reports whether the

@@ -54,7 +54,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 	return nil
 }
 
-// task serves tasks/get, tasks/update and tasks/cancel: to the upstream that minted
+// task serves tasks/get, tasks/update, tasks/result and tasks/cancel: to the upstream that minted
 // the task, for whom it was minted, and in the upstream's own words.
 func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error {
 	m := &x.Msg
@@ -62,6 +62,9 @@ func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error 
 		// Before the look-up: what is not declared tells nothing of ids (T72).
 		return fault.New(fault.MissingCapability, "%s needs the extension %s, which this request does not declare", m.Method, mcp.ExtensionTasks).
 			WithData([]byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`))
+	}
+	if err := g.servesTasks(x, v); err != nil {
+		return err
 	}
 	id, err := wire.String(m.TaskID.Of(m.Raw))
 	if err != nil {
@@ -89,6 +92,9 @@ func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error 
 	if err := g.admitUpstream(x, mem); err != nil {
 		return err
 	}
+	if x.Method.Name == mcp.TasksResult {
+		return g.awaitOwner(ctx, x, v, mem, rec, &t, id)
+	}
 	return g.askOwner(ctx, x, v, mem, rec, &t, id)
 }
 
@@ -107,6 +113,9 @@ func (g *Gateway) owned(ctx context.Context, x *north.Exchange, v *server, id st
 		return nil, unknownTask(x)
 	}
 	rec, known, err := g.tasks.Find(ctx, id, x.Principal.Key)
+	if err == nil && rec.Legacy != (x.Era == mcp.Legacy) {
+		return nil, unknownTask(x) // there are no words for it in this client's dialect
+	}
 	if !errors.Is(err, task.ErrUnknown) {
 		return rec, err
 	}
@@ -146,15 +155,28 @@ func (v *server) origin(rec *store.Task, m *member) catalog.Target {
 	return t
 }
 
-// askOwner sends a request about a task to its owner and answers with what that
-// says. Concurrent identical polls are one call.
-func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m *member, rec *store.Task, t *catalog.Target, id string) error {
+// reach is the way to the owner of a task.
+func (g *Gateway) reach(ctx context.Context, x *north.Exchange, v *server, m *member, rec *store.Task) (*south.Link, error) {
 	u := m.at(rec.Replica)
 	if u == nil {
-		return fault.New(fault.UpstreamUnavailable, "the replica of upstream %q that has the task is not configured any more", m.key).
+		return nil, fault.New(fault.UpstreamUnavailable, "the replica of upstream %q that has the task is not configured any more", m.key).
 			WithHint("the task is not lost; tell the gateway's operator")
 	}
 	link, err := u.Link(ctx, g.southKey(v, x))
+	if err != nil {
+		return nil, err
+	}
+	if (link.Era == mcp.Legacy) != rec.Legacy {
+		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q speaks another revision than when it made the task", m.key).
+			WithHint("the task cannot be asked about now")
+	}
+	return link, nil
+}
+
+// askOwner sends a request about a task to its owner and answers with what that
+// says. Concurrent identical polls are one call.
+func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m *member, rec *store.Task, t *catalog.Target, id string) error {
+	link, err := g.reach(ctx, x, v, m, rec)
 	if err != nil {
 		return err
 	}
@@ -169,7 +191,7 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 		return err
 	}
 	r := south.Request{
-		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray,
+		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray, Beside: true,
 	}
 	if link.Era == mcp.Modern {
 		r.Name = mcp.EncodeHeader(id)
@@ -182,10 +204,14 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 		land(span, err)
 		return whole, err
 	}
+	asking := asker{caller: callerOf(x)}
+	if x.Session != nil {
+		asking.session = x.Session.ID // an upstream may tie a task to the session
+	}
 	var answer any
 	if method == mcp.TasksGet {
 		answer, _, err = g.flights.Do(ctx, task.FlightKey{
-			Hash: rec.Hash, Principal: rec.Principal, Server: v.name, Method: method, Modern: x.Era == mcp.Modern, As: callerOf(x),
+			Hash: rec.Hash, Principal: rec.Principal, Server: v.name, Method: method, Modern: x.Era == mcp.Modern, As: asking,
 		}, time.Duration(g.doc.Limits.CallTimeoutMax), send)
 	} else {
 		g.flights.Close(rec.Hash)
@@ -196,6 +222,12 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 		return err
 	}
 	return g.answerTask(ctx, x, v, m, rec, t, link, answer.([]byte))
+}
+
+// asker is for whom alone an upstream answers a poll.
+type asker struct {
+	caller  *caller
+	session string
 }
 
 // sendWhole sends a request and holds its whole answer, in memory of its own.
@@ -233,8 +265,8 @@ func (g *Gateway) answerTask(ctx context.Context, x *north.Exchange, v *server, 
 	if err := ofTask(x, m, &s, whole); err != nil {
 		return err
 	}
-	g.tasks.Saw(rec, lifeOf(&s))
-	if x.Method.Name == mcp.TasksGet {
+	g.tasks.Saw(rec, lifeOf(&s, link.Era))
+	if x.Method.Name == mcp.TasksGet && !rec.Legacy {
 		var err error
 		if whole, err = g.inlined(ctx, x, v, m, t, &s, whole); err != nil {
 			return err
@@ -265,13 +297,7 @@ func ofTask(x *north.Exchange, m *member, s *wire.Answer, whole []byte) error {
 
 // taskError passes an owner's own error on.
 func (g *Gateway) taskError(x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link, s *wire.Answer, whole []byte, plan *wire.Plan) error {
-	err := g.upstreamError(x, v, m, t, link, s, whole, plan)
-	var stale *staleError
-	if errors.As(err, &stale) {
-		return fault.Wrap(err, fault.InvalidAnswer, "upstream %q refuses the gateway's own headers with code %d", m.key, int(stale.code)).
-			WithHint("tell the upstream's owner")
-	}
-	return err
+	return misaddressed(m, g.upstreamError(x, v, m, t, link, s, whole, plan))
 }
 
 // inlined is a poll's answer with the result of the tool within it as the tool's

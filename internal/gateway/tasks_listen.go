@@ -106,7 +106,7 @@ func (g *Gateway) taskChanged(ctx context.Context, t *teller, told *task.Told) (
 	if err := wire.Scan(whole, &s); err != nil {
 		return nil, invalid(m, err)
 	}
-	g.tasks.Saw(rec, lifeOf(&s))
+	g.tasks.Saw(rec, lifeOf(&s, mcp.Modern))
 	if whole, err = g.inlined(ctx, t.x, v, m, &origin, &s, whole); err != nil {
 		return nil, err
 	}

@@ -158,6 +158,6 @@ func (g *Gateway) stateOf(m *member, rec *store.Task, id string, whole []byte) (
 			return nil, fmt.Errorf("upstream %q refused tasks/get with code %d", m.key, int(code))
 		}
 	}
-	g.tasks.Saw(rec, lifeOf(&s))
+	g.tasks.Saw(rec, lifeOf(&s, mcp.Modern))
 	return task.ReadState(id, s.Result.Of(whole))
 }

@@ -42,7 +42,7 @@ func (g *Gateway) locate(ctx context.Context, x *north.Exchange, v *server, id s
 		return nil, err
 	}
 	g.metrics.Task("located")
-	rec := &store.Task{Principal: x.Principal.Key, Server: v.name, Upstream: owner}
+	rec := &store.Task{Principal: x.Principal.Key, Server: v.name, Upstream: owner, Legacy: x.Era == mcp.Legacy}
 	stored, err := g.tasks.Found(ctx, id, rec, task.Life{})
 	var other *task.CollisionError
 	switch {
@@ -65,7 +65,7 @@ func (g *Gateway) searched(x *north.Exchange, v *server) []string {
 	var out []string
 	for _, m := range v.members {
 		i := m.south.Info()
-		if i == nil || i.Era != mcp.Modern || !speaksTasks(i.Capabilities) {
+		if i == nil || i.Era != x.Era || !makesTasks(i) {
 			continue
 		}
 		if !everywhere && !personal(g.doc.Upstreams[m.key]) {

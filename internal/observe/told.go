@@ -106,7 +106,7 @@ func (m *Metrics) Limited(scope string) {
 
 // Task counts what became of a task or of an id that was asked for: minted,
 // refused, invalid, withheld, collision, not_offered, unknown, foreign, denied,
-// located, ambiguous, or notified: a listener was told of it.
+// located, ambiguous, driven, or notified: a listener was told of it.
 func (m *Metrics) Task(event string) {
 	if m == nil {
 		return

@@ -43,18 +43,22 @@ func (p *process) exchange(a *Answer, l *Link, r *Request) error {
 	if err != nil {
 		return p.u.unsent(err)
 	}
-	p.begin(w)
+	if !r.Beside {
+		p.begin(w)
+	}
 	sent, err := p.write(a.ctx, r.Body)
 	if err == nil {
 		err = p.await(a, l, r, w)
 	}
 	unanswered := p.leave(w)
-	p.finish(w)
+	if !r.Beside {
+		p.finish(w)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case sent && (unanswered || errors.Is(err, errSlowCaller)):
-		p.cancel(r.ID)
+		p.cancel(r.ID, r.Beside)
 	}
 	var f *fault.Error
 	switch {
@@ -99,10 +103,14 @@ func (p *process) await(a *Answer, l *Link, r *Request, w *waiting) error {
 }
 
 // cancel tells the child that nobody waits for a request any more; over stdio
-// both eras do it so (checklist 120, 135).
-func (p *process) cancel(id []byte) {
+// both eras do it so (checklist 120, 135). What ran beside the call in flight asks
+// nobody, and so leaves nothing to be settled.
+func (p *process) cancel(id []byte, beside bool) {
 	body := cancellation(id)
-	over := p.settling()
+	over := func() {}
+	if !beside {
+		over = p.settling()
+	}
 	p.u.work.Go(func() {
 		defer over()
 		ctx, cancel := context.WithTimeout(p.u.ctx, 5*time.Second)

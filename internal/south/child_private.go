@@ -71,6 +71,23 @@ func (s *privates) leave(p *private) {
 	p.used = time.Now()
 }
 
+// visit returns the way to the running process of a key, which must be left again;
+// nil: there is none. It is for what needs no turn.
+func (s *privates) visit(key SessionKey) (l *Link, left func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.byKey[key]
+	if p == nil {
+		return nil, nil
+	}
+	live := p.child.current()
+	if live == nil {
+		return nil, nil
+	}
+	p.users++
+	return &live.link, func() { s.leave(p) }
+}
+
 // room makes room for one more, and returns the process whose place that is, for
 // it must be gone before another starts; nil: there is room. s.mu is held.
 func (s *privates) room() (before *process, err error) {

@@ -52,6 +52,11 @@ type Request struct {
 	// needs to know.
 	OnBreak func(retry time.Duration)
 
+	// Beside says that the request is about what an earlier call of this link's
+	// caller left behind, such as a task: where that call ran in a process of the
+	// caller's alone it goes there, too, if it still runs, beside the call in flight.
+	Beside bool
+
 	// Where Respond goes; set before OnRequest is called for the first time.
 	asker *Answer
 	via   *Link
@@ -121,6 +126,12 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 			return nil, err
 		}
 		return a, nil
+	}
+	if l.key != nil && r.Beside {
+		if own, left := u.child.privates.visit(*l.key); own != nil {
+			defer left()
+			l = own
+		}
 	}
 	if err := u.acquire(a.ctx); err != nil {
 		a.end()
