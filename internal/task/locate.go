@@ -3,6 +3,8 @@ package task
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 )
@@ -54,12 +56,11 @@ type Search struct {
 type Locator struct {
 	o LocatorOptions
 
-	mu      sync.Mutex // guards all below; not held while asking
-	misses  map[key]time.Time
-	flying  map[key]*looking
-	last    time.Duration // of the last real search that asked somebody
-	outcome error         // of it, when it found nothing
-	late    time.Duration // how much later than asked for a timer wakes, lately
+	mu     sync.Mutex // guards all below; not held while asking
+	misses map[key]time.Time
+	flying map[key]*looking
+	past   map[string]past // by the upstreams that were asked
+	last   past            // of any
 }
 
 // LocatorOptions configure a Locator.
@@ -77,7 +78,7 @@ func NewLocator(o LocatorOptions) *Locator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Locator{o: o, misses: map[key]time.Time{}, flying: map[key]*looking{}, outcome: ErrUnknown}
+	return &Locator{o: o, misses: map[key]time.Time{}, flying: map[key]*looking{}, past: map[string]past{}, last: past{err: ErrUnknown}}
 }
 
 // looking is one search under way.
@@ -124,18 +125,18 @@ func (l *Locator) Locate(ctx context.Context, s *Search) (upstream string, err e
 }
 
 func (l *Locator) look(ctx context.Context, k key, fl *looking, s *Search) {
-	if s.Foreign {
-		fl.err = l.pretend(ctx)
-	} else {
+	switch {
+	case len(s.Among) == 0:
+		fl.err = ErrUnknown
+	case s.Foreign:
+		fl.err = l.pretend(ctx, s)
+	default:
 		began := time.Now()
 		fl.upstream, fl.err = s.ask(ctx)
-		if fl.err != nil && len(s.Among) > 0 {
-			l.mu.Lock()
-			l.last, l.outcome = time.Since(began), fl.err
-			if errors.Is(l.outcome, ErrAmbiguous) {
-				l.outcome = ErrUnknown // that is true of one id only
-			}
-			l.mu.Unlock()
+		if fl.err != nil {
+			took := time.Since(began)
+			l.remember(s, took, fl.err)
+			blur(ctx, onGrid(took)-took)
 		}
 	}
 	l.mu.Lock()
@@ -147,35 +148,60 @@ func (l *Locator) look(ctx context.Context, k key, fl *looking, s *Search) {
 	close(fl.done)
 }
 
-// pretend takes the time of the last real search, and ends like it. A timer wakes
-// late, by as much as tells a pretended search from a real one when many of them
-// are measured; so it is set earlier by what it was late before.
-func (l *Locator) pretend(ctx context.Context) error {
-	began := time.Now()
-	l.mu.Lock()
-	last, outcome, late := l.last, l.outcome, l.late
-	l.mu.Unlock()
-	if last <= 0 {
-		return outcome
+// past is how the last real search ended that found nothing.
+type past struct {
+	took time.Duration
+	err  error
+}
+
+// maxPast bounds the sets of upstreams whose last search is remembered.
+const maxPast = 256
+
+// among names a set of upstreams: who may reach others waits for others.
+func (s *Search) among() string { return strings.Join(s.Among, "\x00") }
+
+func (l *Locator) remember(s *Search, took time.Duration, err error) {
+	if errors.Is(err, ErrAmbiguous) {
+		err = ErrUnknown // that is true of one id only
 	}
-	asked := max(last-late, 0)
-	t := time.NewTimer(asked)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.past) >= maxPast {
+		clear(l.past)
+	}
+	l.last = past{took, err}
+	l.past[s.among()] = l.last
+}
+
+// pretend takes the time of the last real search among the same upstreams, and ends
+// like it.
+func (l *Locator) pretend(ctx context.Context, s *Search) error {
+	l.mu.Lock()
+	last, ok := l.past[s.among()]
+	if !ok {
+		last = l.last
+	}
+	l.mu.Unlock()
+	blur(ctx, onGrid(last.took))
+	return last.err
+}
+
+// grid is what the times of searches that find nothing are rounded up to, and the
+// most that chance adds, those of real ones as well. How late a timer wakes, and how
+// warm the machine is after a real search, does not show in that.
+const grid = 5 * time.Millisecond
+
+func onGrid(d time.Duration) time.Duration { return (d + grid - 1) / grid * grid }
+
+// blur waits for a time and a little more by chance, or until ctx ends.
+func blur(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d + rand.N(grid))
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-		return outcome
 	}
-	by := min(time.Since(began)-asked, maxLate)
-	l.mu.Lock()
-	l.late += (by - l.late) / 8
-	l.mu.Unlock()
-	return outcome
 }
-
-// maxLate bounds what one measurement tells of timers: a pause of the whole
-// process is none of theirs.
-const maxLate = 3 * time.Millisecond
 
 func (l *Locator) missLocked(k key) {
 	now := l.o.Now()
