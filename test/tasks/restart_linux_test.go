@@ -90,7 +90,6 @@ func TestEveryIdThatAClientSawOutlivesAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var up []*httptest.Server
 	dir := t.TempDir()
 	d := doc{tasks: "probe: off", more: `state: "sqlite:` + filepath.Join(dir, "penstock.db") + `"` + "\nadmin: off"}
 	for _, key := range []string{"a", "b"} {
@@ -101,7 +100,6 @@ func TestEveryIdThatAClientSawOutlivesAKill(t *testing.T) {
 			s.CloseClientConnections()
 			s.Close()
 		})
-		up = append(up, s)
 		d.ups = append(d.ups, fmt.Sprintf("  %s: {url: %q, era: modern}\n", key, s.URL+"/mcp"))
 	}
 	file := filepath.Join(dir, "penstock.yaml")

@@ -162,3 +162,32 @@ func TestTheTestOfTimesTellsTwoDistributionsApart(t *testing.T) {
 		t.Errorf("there is no difference, and one is seen: %.2f", z)
 	}
 }
+
+// Who may reach other upstreams waits for others, also for what is somebody else's.
+func TestSomebodyElsesTaskTakesTheTimeOfOnesOwnSearches_17(t *testing.T) {
+	t.Parallel()
+	fast, slow := newUpstream(t, "fast"), newUpstream(t, "slow")
+	d := over(fast, slow)
+	d.tasks = "probe: on, probe_rate: 1000/s"
+	d.more = "policy:\n  - {id: a, who: {subject: [ann]}, allow: {tools: [\"*\"]}}\n  - {id: b, who: {subject: [bob]}, upstream: fast, allow: {tools: [\"*\"]}}\n"
+	g := serve(t, d)
+	ann, bob, eve := g.as("ann"), g.as("bob"), g.as("eve")
+	const long = 3 * time.Second
+	var foreign []string
+	for range 6 {
+		foreign = append(foreign, ann.mint(t, "slow__work"))
+	}
+	ann.mint(t, "fast__work")
+	slow.slows(long)
+	for i := range 3 {
+		unknown(t, ann.get(fmt.Sprint("anns-", i)))
+		for _, c := range []*client{bob, eve} {
+			for _, id := range []string{fmt.Sprint("never-", i), foreign[2*i]} {
+				r := c.get(id)
+				if unknown(t, r); r.Took > long/2 {
+					t.Errorf("%s takes %s for a caller that cannot reach what is slow", id, r.Took)
+				}
+			}
+		}
+	}
+}
