@@ -111,6 +111,10 @@ func (s *Server) resolveName(ctx context.Context, scope Scope, kind mcp.Kind, id
 		}
 		return t, nil
 	}
+	// A list may have come since it was looked for there, by another's request.
+	if r := s.assemble(scope, kind).table.byName[id]; r != nil {
+		return s.answer(r, nil, kind, id)
+	}
 	return Target{}, s.unknown(kind, id)
 }
 

@@ -297,7 +297,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.keeping.end(ctx)
 	g.identity.end(ctx)
 	g.endTraces(ctx)
-	g.audit.engine.end(ctx)
+	g.audit.end(ctx)
 	return nil
 }
 

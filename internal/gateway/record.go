@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
@@ -19,6 +20,14 @@ type recorder struct {
 	engine    *engine    // runs log; nil without one
 	doc       *config.Audit
 	arguments bool
+}
+
+// end writes what was recorded, also where the gateway served and never ran.
+func (r *recorder) end(ctx context.Context) {
+	if r.log != nil && r.log.Stats().Queued > 0 {
+		r.engine.start()
+	}
+	r.engine.end(ctx)
 }
 
 // Record implements north.Gateway: step 12 of a request's way.

@@ -1,13 +1,17 @@
 package governance_test
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-mcp/penstock"
 )
 
 func contents(t testing.TB, file string) string {
@@ -117,5 +121,27 @@ func TestARecordThatIsRotatedUnderLoadIsOneChain(t *testing.T) {
 	}
 	if ok, said := verify(t, slices.Delete(slices.Clone(files), 2, 3)...); ok {
 		t.Errorf("without the third file: %s", said)
+	}
+}
+
+// What was served before anything ran is recorded all the same.
+func TestARecordIsWrittenWhereTheGatewayServedAndNeverRan(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	gw, err := penstock.New(parsed(t, over(newMill(t, false), fmt.Sprintf("audit: {file: %q}", file))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(gw.Handler())
+	h := &house{t: t, gw: gw, front: front, http: front.Client()}
+	h.do(&query{Method: "ping"})
+	front.Close()
+	end, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if err := gw.Close(end); err != nil {
+		t.Fatal(err)
+	}
+	if ok, said := verify(t, file); !ok || !strings.Contains(said, "1 event") {
+		t.Errorf("%s", said)
 	}
 }

@@ -181,6 +181,7 @@ observe: {otlp: %q, sample: 1}
 		}
 		h.do(&query{Params: tool("echo", `{"env":1}`), Key: key})
 		h.do(&query{Params: tool("secret", `{}`), Key: key})
+		h.do(&query{Method: "tasks/get", Params: `"taskId":"nobody-s"`, Key: key, Header: map[string]string{"Mcp-Name": "nobody-s"}, Caps: `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`})
 		for range 4 {
 			h.do(&query{Method: "ping", Key: key})
 		}

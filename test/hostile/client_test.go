@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -199,7 +200,7 @@ type session struct {
 	*client
 	id, version string
 	init        string // the initialize result
-	ids         int
+	ids         int64
 }
 
 // legacy opens a session that declares nothing.
@@ -245,8 +246,7 @@ func (s *session) headers() []string {
 // call sends one request within the session; params are raw members.
 func (s *session) call(method, params string) *reply {
 	s.t.Helper()
-	s.ids++
-	return s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%s,"params":{%s}}`, s.ids, quote(method), params))
+	return s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%s,"params":{%s}}`, atomic.AddInt64(&s.ids, 1), quote(method), params))
 }
 
 // caller is a client of either era.

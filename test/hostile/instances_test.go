@@ -35,7 +35,7 @@ func TestASessionIsServedByEveryInstanceAndNoListIsEmpty_contextforge5600(t *tes
 				s := opened.legacy(version)
 				for n := range 6 {
 					here := s.at(all[(i+n)%3])
-					here.ids = 10 * n
+					here.ids = int64(10 * n)
 					if got := names(t, here, "tools/list"); !slices.Equal(got, []string{"a__t", "b__fine"}) {
 						t.Errorf("instance %d, opened at %d: %v", (i+n)%3, i, got)
 					}
@@ -65,7 +65,7 @@ func TestARequestAtAnotherInstanceIsSentOnceAndForwardedNowhere_contextforge5393
 	opened := len(u.requests("initialize"))
 	for n := range 9 {
 		here := s.at(all[n%3])
-		here.ids = 100 + n
+		here.ids = int64(100 + n)
 		before := len(u.requests("tools/call"))
 		args := fmt.Sprintf(`{"n":%d}`, n)
 		if result := wantResult(t, here.call("tools/call", `"name":"a__t","arguments":`+args)); text(result, "content", 0, "text") != "ok" {

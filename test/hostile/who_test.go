@@ -258,7 +258,7 @@ func TestARefreshedTokenGoesOnWithItsSession_toolhive5306(t *testing.T) {
 				t.Fatal("the token is not a new one")
 			}
 			fresh := *s
-			fresh.client, fresh.ids = s.as(next.token), 10*i
+			fresh.client, fresh.ids = s.as(next.token), int64(10*i)
 			got := count(t, &fresh)
 			if u.legacy != "" && got != fmt.Sprint(i+1) {
 				t.Errorf("token %d: the session upstream counts %s", i, got)

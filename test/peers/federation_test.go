@@ -154,7 +154,7 @@ func (f *federation) compare(t *testing.T, client Client) {
 			t.Fatal(err)
 		}
 		t.Run("alone/"+s.Name, func(t *testing.T) {
-			sameItems(t, "tools", "name", withoutTasks(sharedTools(direct.Tools)), sharedTools(alone.Tools))
+			sameItems(t, "tools", "name", shownTasks(s.Name, alone, sharedTools(direct.Tools)), sharedTools(alone.Tools))
 			sameItems(t, "prompts", "name", direct.Prompts, alone.Prompts)
 			sameItems(t, "resources", "uri", direct.Resources, alone.Resources)
 			sameItems(t, "templates", "uriTemplate", direct.ResourceTemplates, alone.ResourceTemplates)
@@ -177,7 +177,7 @@ func (f *federation) compare(t *testing.T, client Client) {
 		var want Report
 		uris, templates := map[any]bool{}, map[any]bool{}
 		for _, s := range f.servers { // in byte order: the first owns a URI
-			want.Tools = append(want.Tools, renamed(s.Name, withoutTasks(sharedTools(directs[s.Name].Tools)))...)
+			want.Tools = append(want.Tools, renamed(s.Name, shownTasks(s.Name, merged, sharedTools(directs[s.Name].Tools)))...)
 			want.Prompts = append(want.Prompts, renamed(s.Name, directs[s.Name].Prompts)...)
 			want.Resources = append(want.Resources, unclaimed(uris, "uri", directs[s.Name].Resources)...)
 			want.ResourceTemplates = append(want.ResourceTemplates, unclaimed(templates, "uriTemplate", directs[s.Name].ResourceTemplates)...)
@@ -248,9 +248,12 @@ func sharedTools(tools []Item) []Item {
 	})
 }
 
-// withoutTasks drops what a tool says about legacy tasks: Penstock strips it while it offers no tasks itself (checklist
-// 6.3), and clients that saw it would be told to send what is not served.
-func withoutTasks(tools []Item) []Item {
+// shownTasks drops what a tool says about legacy tasks where nobody could ask for one: the client speaks no 2025-11-25,
+// or the server makes none (checklist 6.3), and would be told to send what is not served.
+func shownTasks(server string, seen *Report, tools []Item) []Item {
+	if seen.ProtocolVersion == "2025-11-25" && server == "everything" {
+		return tools
+	}
 	out := make([]Item, len(tools))
 	for i, tool := range tools {
 		out[i] = maps.Clone(tool)

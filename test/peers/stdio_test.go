@@ -164,7 +164,7 @@ func TestServersOverStdioAreSeenThroughTheGatewayAsTheyAre(t *testing.T) {
 					if modern(got) != client.Modern {
 						t.Errorf("%s: the client speaks %s", way, got.ProtocolVersion)
 					}
-					sameItems(t, way+" tools", "name", withoutTasks(sharedTools(direct.Tools)), sharedTools(got.Tools))
+					sameItems(t, way+" tools", "name", shownTasks(c.name, got, sharedTools(direct.Tools)), sharedTools(got.Tools))
 					sameItems(t, way+" prompts", "name", direct.Prompts, got.Prompts)
 					sameItems(t, way+" resources", "uri", direct.Resources, got.Resources)
 					sameItems(t, way+" templates", "uriTemplate", direct.ResourceTemplates, got.ResourceTemplates)

@@ -1,6 +1,7 @@
 package routing_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -75,7 +76,8 @@ func TestS19OneDescriptionIsMadeOfAllUpstreams(t *testing.T) {
 	}
 }
 
-// S20, with what this version can route: logging is served, tasks are not.
+// S20, with what this version can route: logging is served, and tasks to clients that
+// speak the dialect of an upstream that makes them.
 func TestS20ACapabilityIsOnIfOneUpstreamHasItAndItCanBeRouted(t *testing.T) {
 	t.Parallel()
 	up := peers{
@@ -92,6 +94,10 @@ func TestS20ACapabilityIsOnIfOneUpstreamHasItAndItCanBeRouted(t *testing.T) {
 		got := map[string]string{}
 		for name, value := range d.Capabilities {
 			got[name] = string(value)
+		}
+		wanted := maps.Clone(wanted)
+		if method == "server/discover" {
+			wanted["extensions"] = `{"io.modelcontextprotocol/tasks":{}}`
 		}
 		if diff := cmp.Diff(wanted, got); diff != "" {
 			t.Errorf("%s: %s", method, diff)

@@ -257,9 +257,12 @@ func TestLastRowOfTheMethodTable(t *testing.T) {
 
 	later := []string{
 		"logging/setLevel", "resources/subscribe", "resources/unsubscribe",
-		"tasks/get", "tasks/cancel", "tasks/result", "tasks/list", "tasks/update", "initialize", "sampling/createMessage", "no/such/method", "",
+		"tasks/result", "tasks/list", "tasks/get", "tasks/cancel", "tasks/update", "initialize", "sampling/createMessage", "no/such/method", "",
 	}
 	for _, method := range later {
+		if method == "tasks/get" || method == "tasks/cancel" || method == "tasks/update" {
+			continue // served, and held to their header
+		}
 		if a := gw.modern("").call(t, method, ""); a.code() != -32601 || a.status != http.StatusNotFound {
 			t.Errorf("modern %q: HTTP %d %s", method, a.status, a.raw)
 		}
