@@ -233,7 +233,7 @@ const quietTime = 10 * time.Second
 func (g *Gateway) cancelQuietly(ctx context.Context, x *north.Exchange, v *server, m *member, link *south.Link, id string) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietTime)
 	defer cancel()
-	a, err := link.Send(within, g.ownTaskRequest(link, mcp.TasksCancel, id, x.Revision))
+	a, err := link.Send(within, g.ownTaskRequest(link, mcp.TasksCancel, id))
 	if err != nil {
 		g.log.Warn("a task that nobody will hear of is not cancelled", "server", v.name, "upstream", m.key, "error", err)
 		return
@@ -242,7 +242,7 @@ func (g *Gateway) cancelQuietly(ctx context.Context, x *north.Exchange, v *serve
 }
 
 // ownTaskRequest is a request about a task that the gateway makes by itself.
-func (g *Gateway) ownTaskRequest(link *south.Link, method, id string, _ mcp.Revision) *south.Request {
+func (g *Gateway) ownTaskRequest(link *south.Link, method, id string) *south.Request {
 	return g.ownTaskMessage(link, method, id, nil)
 }
 

@@ -159,7 +159,7 @@ func (g *Gateway) cancelFor(ctx context.Context, t *store.Task, id string) error
 	if err != nil {
 		return err
 	}
-	a, err := link.Send(ctx, g.ownTaskRequest(link, mcp.TasksCancel, id, mcp.LatestModern))
+	a, err := link.Send(ctx, g.ownTaskRequest(link, mcp.TasksCancel, id))
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (g *Gateway) refreshOne(ctx context.Context, x *north.Exchange, v *server, 
 		return
 	}
 	began := time.Now()
-	whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, l.id, x.Revision))
+	whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, l.id))
 	g.metrics.UpstreamCall(l.m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
 	var s wire.Answer
 	if err != nil || wire.Scan(whole, &s) != nil {

@@ -127,7 +127,7 @@ func (o owners) Look(ctx context.Context, k task.FollowKey, _ *store.Task, id st
 	}
 	send := func(ctx context.Context) (any, error) {
 		began := time.Now()
-		whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, id, mcp.LatestModern))
+		whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, id))
 		g.metrics.UpstreamCall(m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
 		return whole, err
 	}

@@ -15,12 +15,11 @@ import (
 // locate looks for the owner of an id that this principal has no record of. An id
 // of somebody else's is looked for in appearance alone (DESIGN section 9).
 func (g *Gateway) locate(ctx context.Context, x *north.Exchange, v *server, id string, foreign bool) (*store.Task, error) {
-	among := g.searched(x, v)
 	if g.doc.Tasks.Probe == "off" {
 		return nil, unknownTask(x)
 	}
 	owner, err := g.locator.Locate(ctx, &task.Search{
-		ID: id, Principal: x.Principal.Key, Foreign: foreign, Among: among,
+		ID: id, Principal: x.Principal.Key, Foreign: foreign, Among: g.searched(x, v),
 		Ask: func(ctx context.Context, upstream string) task.Verdict {
 			return g.claims(ctx, x, v, v.byKey[upstream], [32]byte{}, id)
 		},
@@ -89,7 +88,7 @@ func (g *Gateway) claims(ctx context.Context, x *north.Exchange, v *server, m *m
 	if err != nil {
 		return task.NoAnswer
 	}
-	whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, id, x.Revision))
+	whole, err := sendWhole(ctx, link, g.ownTaskRequest(link, mcp.TasksGet, id))
 	if err != nil {
 		return task.NoAnswer
 	}
