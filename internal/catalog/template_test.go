@@ -262,7 +262,7 @@ func TestGlobs(t *testing.T) {
 		{"**", "x", true},
 		{strings.Repeat("*a", 30) + "b", strings.Repeat("a", 2000), false},
 	} {
-		if got := glob(tc.pattern, tc.name); got != tc.want {
+		if got := mcp.Glob(tc.pattern, tc.name); got != tc.want {
 			t.Errorf("%q against %q: got %v", tc.pattern, tc.name, got)
 		}
 	}

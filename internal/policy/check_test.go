@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
 var known = Known{
@@ -138,10 +140,10 @@ func TestCoveringIsNeverClaimedWrongly(t *testing.T) {
 				name.WriteRune(r)
 			}
 		}
-		if !glob(narrow, name.String()) {
+		if !mcp.Glob(narrow, name.String()) {
 			t.Fatalf("%q does not match %q", narrow, name.String())
 		}
-		if !glob(wide, name.String()) {
+		if !mcp.Glob(wide, name.String()) {
 			t.Fatalf("%q covers %q, and does not match %q", wide, narrow, name.String())
 		}
 	})

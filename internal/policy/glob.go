@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
 // maxGlob bounds a glob, so that the time of a match is bounded by it and by
@@ -92,7 +94,7 @@ func (p *pattern) matches(name string) bool {
 	case suffix:
 		return strings.HasSuffix(name, p.text)
 	}
-	return glob(p.text, name)
+	return mcp.Glob(p.text, name)
 }
 
 // fits reports whether one of the patterns matches. No patterns (nil) ask for
@@ -116,40 +118,6 @@ func anyOf(patterns []pattern, name string) bool {
 		}
 	}
 	return false
-}
-
-// glob matches a whole name. Its time is bounded by the product of the two
-// lengths: only the last * is ever tried again.
-func glob(pattern, name string) bool {
-	p, n := 0, 0
-	star, resume := -1, 0 // the last * and where in name to try again
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, resume = p, n
-			p++
-			continue
-		case p < len(pattern) && pattern[p] == '?':
-			_, size := utf8.DecodeRuneInString(name[n:])
-			p++
-			n += size
-			continue
-		case p < len(pattern) && pattern[p] == name[n]:
-			p++
-			n++
-			continue
-		}
-		if star < 0 {
-			return false
-		}
-		p = star + 1
-		resume++
-		n = resume
-	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
 }
 
 // covers reports whether every name that narrow matches is one that wide
