@@ -46,7 +46,7 @@ type outbound struct {
 	space  [12]wire.Edit // backs edits
 }
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
 
 func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // usual is the size of a pooled request buffer; larger ones are not kept.
-const usual = 16 << 10
+const usual = 8 << 10
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, usual); return &b }}
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	inSize     = 16 << 10 // read buffer of a connection
-	inlineBody = 8 << 10  // a body up to this size is copied behind its head
+	inSize     = 8 << 10 // read buffer of a connection
+	inlineBody = 8 << 10 // a body up to this size is copied behind its head
 )
 
 var (
