@@ -29,9 +29,10 @@ var leaves = []string{"wire", "mcp", "fault"}
 // allowed says what a room may import beside the leaves. A room that needs another declares the small interface that it
 // uses, and gateway joins them; what stands here are the exceptions.
 var allowed = map[string][]string{
-	"wire":  {"fault"},
-	"task":  {"store"}, // likewise, of the records of who owns a task
-	"north": {"store"}, // the repository interface of its sessions, never an engine
+	"wire":    {"fault"},
+	"durable": {"store"}, // the repository interfaces of its routes and leases
+	"task":    {"store"}, // likewise, of the records of who owns a task
+	"north":   {"store"}, // the repository interface of its sessions, never an engine
 }
 
 // imports maps each folder that holds Go files, from the root of the module ("" is the root itself), to the folders of

@@ -1,0 +1,4 @@
+package durable
+
+// Route is the durable record of one submission.
+type Route struct{}
