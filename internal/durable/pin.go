@@ -22,7 +22,7 @@ type Offer struct {
 
 // Manifest is the digest of everything in the offer: the pin (contract 2.4).
 func (o *Offer) Manifest() (Digest, error) {
-	return digestOf(struct {
+	return sumOf(struct {
 		Revision     string            `json:"protocolRevision"`
 		ServerInfo   json.RawMessage   `json:"serverInfo"`
 		Capabilities json.RawMessage   `json:"capabilities"`
@@ -76,7 +76,7 @@ func (o *Offer) Snapshot() (Digest, error) {
 			return Digest{}, err
 		}
 	}
-	return digestOf(s)
+	return sumOf(s)
 }
 
 // TasksExtension is the name of the extension among an upstream's capabilities.
@@ -94,15 +94,8 @@ func (o *Offer) SupportsTasks() bool {
 	return has
 }
 
-// Tool is the tool object of a name, as the upstream lists it.
-func (o *Offer) Tool(name string) (json.RawMessage, bool) {
-	for _, t := range o.Tools {
-		if id, err := identifier(t, "name"); err == nil && id == name {
-			return t, true
-		}
-	}
-	return nil, false
-}
+// ToolName is the upstream's own name of a whole tool object.
+func ToolName(tool json.RawMessage) (string, error) { return identifier(tool, "name") }
 
 // NativeIdentity is the digest of an upstream's own name for something, in the
 // normal form NFC.
@@ -129,7 +122,7 @@ func EffectOf(tool json.RawMessage) Effect {
 	return NonIdempotentWrite
 }
 
-func digestOf(value any) (Digest, error) {
+func sumOf(value any) (Digest, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
 		return Digest{}, err

@@ -34,3 +34,7 @@ func (l *Link) Over() bool { return l.process != nil && l.process.lostErr() != n
 // IssuesSessions reports whether a modern upstream gave a session id with an answer,
 // which the protocol does not know: what it keeps may hang on that session.
 func (u *Upstream) IssuesSessions() bool { return u.issues.Load() }
+
+// Answered reports whether an error is a refusal that the upstream itself gave, so
+// that it is known to be there: of a credential, or for the rate of calls.
+func Answered(err error) bool { return errors.Is(err, errAnswered) }
