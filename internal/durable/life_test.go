@@ -216,7 +216,7 @@ func TestSlowPoll(t *testing.T) {
 func TestCutoff(t *testing.T) {
 	both(t, func(t *testing.T, words Spelling) {
 		r := newRig(t, words, nil)
-		s := r.submit("runs on")
+		s := r.submit("runs-on")
 		r.clock.move(30*time.Second + time.Millisecond)
 		if r.w.called("tasks/cancel") != 0 {
 			t.Error("cancelled before anybody asked")
@@ -228,7 +228,7 @@ func TestCutoff(t *testing.T) {
 		r.expect("second", r.get(s.TaskID), Terminal, "cancelled", "")
 
 		r.w.finish = "completed"
-		intime := r.submit("in time")
+		intime := r.submit("in-time")
 		r.w.set(func() { r.w.tasks["w1"].status = "completed" }) // its last update is now
 		r.clock.move(40 * time.Second)
 		r.expect("finished in time, polled late", r.get(intime.TaskID), Terminal, "completed", "")
@@ -240,7 +240,7 @@ func TestCutoff(t *testing.T) {
 		if s.Error.Data["executionState"] != "completed" {
 			t.Errorf("the error is %+v", s.Error)
 		}
-		for _, key := range []string{"runs on", "in time", "late"} {
+		for _, key := range []string{"runs-on", "in-time", "late"} {
 			r.began(key, 1)
 		}
 	})
