@@ -3,11 +3,7 @@ package durablegateway_test
 import (
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, within time.Duration, holds func() bool) {

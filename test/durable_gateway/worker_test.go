@@ -22,15 +22,15 @@ type worker struct {
 	name string
 	srv  *httptest.Server
 
-	mu       sync.Mutex // guards what follows
-	tools    string     // raw list; replaced to change what is offered
-	noTasks  bool
-	drop     bool // connections of tools/call, after the work has begun
-	seen     []string
-	headers  map[string]http.Header // last of a method
-	bodies   map[string]string      // likewise
-	made     map[string]*job
-	counters map[string]int
+	mu      sync.Mutex // guards what follows
+	tools   string     // raw list; replaced to change what is offered
+	noTasks bool
+	drop    bool // connections of tools/call, after the work has begun
+	tells   bool // in the stream of a call, that its tools have changed
+	seen    []string
+	headers map[string]http.Header // last of a method
+	bodies  map[string]string      // likewise
+	made    map[string]*job
 }
 
 // job is a task of the worker's.
@@ -43,11 +43,15 @@ const bakeTool = `{"name":"bake","description":"Bakes a cake, slowly.","inputSch
 
 const readTool = `{"name":"read","description":"Reads the recipe.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
 
-func startWorker(t testing.TB, name string) *worker {
-	w := &worker{
-		name: name, tools: "[" + bakeTool + "," + readTool + "]", made: map[string]*job{}, counters: map[string]int{},
+func newWorker(name string) *worker {
+	return &worker{
+		name: name, tools: "[" + bakeTool + "," + readTool + "]", made: map[string]*job{},
 		headers: map[string]http.Header{}, bodies: map[string]string{},
 	}
+}
+
+func startWorker(t testing.TB, name string) *worker {
+	w := newWorker(name)
 	w.srv = httptest.NewServer(w)
 	t.Cleanup(func() {
 		w.srv.CloseClientConnections()
@@ -141,6 +145,11 @@ func (w *worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func (w *worker) call(rw http.ResponseWriter, body string, say func(string)) {
 	envelope := at(body, "params", "_meta", "penstock/taskExecution")
 	name := text(body, "params", "name")
+	if envelope == "" && w.tells {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(rw, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"resultType\":\"complete\",\"content\":[]}}\n\n", at(body, "id"))
+		return
+	}
 	if envelope == "" {
 		say(`{"resultType":"complete","content":[{"type":"text","text":"` + name + ` for ` + strings.ReplaceAll(text(body, "params", "arguments", "flavor"), `"`, "") + `"}]}`)
 		return
