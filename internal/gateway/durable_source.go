@@ -20,9 +20,12 @@ import (
 // it is nobody's and declares nothing.
 const durableServer = "penstock:durable"
 
-// changedPause is how long what offers something else than was pinned is not looked
-// at again.
-const changedPause = 5 * time.Second
+const (
+	// changedPause is how long what offers something else than was pinned is not
+	// looked at again, and failedPause what could not be looked at.
+	changedPause = 5 * time.Second
+	failedPause  = 500 * time.Millisecond
+)
 
 // source is an upstream that the document pins for durable tasks, with the
 // connection that is current. It lives as long as the upstream is configured so.
@@ -48,6 +51,13 @@ type source struct {
 type verdict struct {
 	err error
 	at  time.Time
+}
+
+func (v *verdict) fresh() bool {
+	if errors.Is(v.err, durable.ErrChanged) {
+		return time.Since(v.at) < changedPause
+	}
+	return time.Since(v.at) < failedPause
 }
 
 var _ durable.Source = (*source)(nil)
@@ -120,7 +130,7 @@ func (s *source) connect(ctx context.Context) (*connection, error) {
 	if old != nil && !old.doubted.Load() {
 		return old, nil
 	}
-	if v := s.verdict.Load(); old == nil && v != nil && errors.Is(v.err, durable.ErrChanged) && time.Since(v.at) < changedPause {
+	if v := s.verdict.Load(); old == nil && v != nil && v.fresh() {
 		return nil, v.err
 	}
 	c, err := s.look(ctx, old)

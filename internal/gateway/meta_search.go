@@ -55,7 +55,7 @@ func (c *metaCall) search(ctx context.Context) error {
 		if len(results) == limit {
 			break
 		}
-		tool, capability, err := c.g.capabilityOf(ctx, c.v, scope, &h.Target)
+		tool, capability, err := c.g.capabilityOf(ctx, c.v, scope, &h.Target, false)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (c *metaCall) describe(ctx context.Context) error {
 	if !found {
 		return c.fail("CAPABILITY_NOT_FOUND")
 	}
-	tool, _, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), &t)
+	tool, _, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), &t, true)
 	if err != nil {
 		return err
 	}
