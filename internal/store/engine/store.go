@@ -41,7 +41,7 @@ const (
 	sweepBatch  = 200
 	closingTime = 5 * time.Second // for the last uses to be written
 	cachedRows  = 1 << 16
-	cachedTasks = 100_000
+	cachedTasks = 1 << 17 // a hundred thousand, however unevenly they fall into shards
 )
 
 // Store is an open store. Its methods and repositories are safe for concurrent
