@@ -50,13 +50,21 @@ func (o *outbound) offerTasks(ctx context.Context, m *member) (*task.Slot, error
 	if err != nil {
 		o.g.metrics.Task("not_offered")
 		if o.x.Era == mcp.Legacy {
-			return nil, fault.Wrap(err, fault.AtCapacity, "no more tasks can be remembered now").
-				WithHint("nothing ran; try again later, or call without a task")
+			return nil, noRoom(err, "no more tasks can be remembered now").WithHint("nothing ran; try again later, or call without a task")
 		}
+		o.withheld = errors.Is(err, task.ErrNoStore)
 		return nil, nil
 	}
 	o.tasks = true
 	return slot, nil
+}
+
+// noRoom is the error for a task that is not offered, about a bound or the store.
+func noRoom(err error, bound string, args ...any) *fault.Error {
+	if errors.Is(err, task.ErrNoStore) {
+		return fault.Wrap(err, fault.StoreUnavailable, "who owns a task cannot be stored now")
+	}
+	return fault.Wrap(err, fault.AtCapacity, bound, args...)
 }
 
 func (g *Gateway) taskLimits() task.Limits {
@@ -99,7 +107,7 @@ type making struct {
 // extension's flat one, or the nested one of 2025-11-25. Where none was offered
 // there is none.
 func madeOf(s *wire.Answer, era mcp.Era, offered offering) (m making, made bool) {
-	if offered == noTask {
+	if !offered.made() {
 		return m, false
 	}
 	if era == mcp.Legacy {

@@ -30,6 +30,7 @@ type offering uint8
 
 const (
 	noTask   offering = iota // it was not offered any
+	withheld                 // it was not offered the client's, for the store cannot commit
 	forIt                    // the client's, who is answered with it
 	forDrive                 // the gateway's, which drives it for the client
 )
@@ -40,9 +41,14 @@ func (o *outbound) offered() offering {
 		return forDrive
 	case o.tasks:
 		return forIt
+	case o.withheld:
+		return withheld
 	}
 	return noTask
 }
+
+// made reports whether the upstream may make a task of the call.
+func (o offering) made() bool { return o == forIt || o == forDrive }
 
 // drives reports whether the gateway drives tasks for the client of a call, who
 // cannot have them (DESIGN section 9, checklist 8.6).
@@ -73,7 +79,7 @@ func (o *outbound) takeOver(ctx context.Context) (*task.Slot, error) {
 	slot, err := o.g.tasks.Reserve(ctx, o.x.Principal.Key, o.g.taskLimits())
 	if err != nil {
 		o.g.metrics.Task("not_offered")
-		return nil, fault.Wrap(err, fault.AtCapacity, "upstream %q runs this call as a task only, and no more tasks can be remembered now", o.t.Upstream).
+		return nil, noRoom(err, "upstream %q runs this call as a task only, and no more tasks can be remembered now", o.t.Upstream).
 			WithHint("nothing ran; try again later")
 	}
 	o.tasks, o.driven = true, true
