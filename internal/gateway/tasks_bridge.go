@@ -195,14 +195,15 @@ func (b *bridge) final(ctx context.Context, now []byte, status string, again boo
 	within, cancel := context.WithTimeout(ctx, resultTime)
 	answer := b.vigil.Outcome(within)
 	cancel()
-	if answer == nil {
+	var s wire.Answer
+	if answer == nil || wire.Scan(answer, &s) != nil || s.Error.Ok() {
+		// An error that came while the task was at work may not be the task's.
 		if answer, err = b.ask(ctx, mcp.TasksResult); err != nil {
 			return nil, true, err
 		}
-	}
-	var s wire.Answer
-	if err := wire.Scan(answer, &s); err != nil {
-		return nil, true, invalid(b.m, err)
+		if err := wire.Scan(answer, &s); err != nil {
+			return nil, true, invalid(b.m, err)
+		}
 	}
 	if s.Result.Ok() {
 		whole, err = b.completed(now, &s)

@@ -9,34 +9,56 @@ import (
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/task"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
 // wantsTask reports whether a modern client's call at a legacy upstream is to be made a
 // task: the client has to declare tasks, and the tool to allow them. A tool that runs
-// as a task alone is not called for any other client (checklist 8.5, ML).
+// as a task alone is driven for any other client where the document wants that, and
+// not called where it does not (checklist 8.5, ML).
 func (o *outbound) wantsTask(ctx context.Context, m *member) (bool, error) {
 	if !m.minting(o.link) {
 		return false, nil
 	}
-	if !o.t.Known {
-		// Whether it may be a task is in its list only.
-		if err := o.v.catalog.Refresh(ctx, o.g.scope(o.x), o.t.Kind, o.t.Upstream); err == nil {
-			if now, err := o.v.catalog.Resolve(ctx, o.g.scope(o.x), o.t.Kind, o.t.Exposed); err == nil && now.Upstream == o.t.Upstream && now.ID == o.t.ID {
-				o.t.Tasks = now.Tasks
-			}
-		}
-	}
 	declared := o.g.declaresTasks(o.x)
-	switch {
-	case o.t.Tasks == catalog.TaskRequired && !declared:
-		return false, fault.New(fault.MissingCapability, "upstream %q runs this call as a task only, and this request does not declare %s", o.t.Upstream, mcp.ExtensionTasks).
-			WithData([]byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`))
-	case o.t.Tasks == catalog.TaskOptional:
+	switch o.g.runsAsTask(ctx, o.x, o.v, o.t) {
+	case catalog.TaskRequired:
+		if !declared && !o.g.drives(o.x) {
+			return false, fault.New(fault.MissingCapability, "upstream %q runs this call as a task only, and this request does not declare %s", o.t.Upstream, mcp.ExtensionTasks).
+				WithData([]byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`))
+		}
+		o.driven = !declared
+		return true, nil
+	case catalog.TaskOptional:
 		return declared && o.g.doc.Tasks.Optional == "task", nil
 	}
-	return o.t.Tasks == catalog.TaskRequired, nil
+	return false, nil
+}
+
+// drivesHere reports whether a modern client's call at a legacy upstream is one that
+// wantsTask has driven. Its client cannot be asked within it, and so the upstream is
+// told.
+func (g *Gateway) drivesHere(ctx context.Context, x *north.Exchange, v *server, m *member, t *catalog.Target, link *south.Link) bool {
+	return x.Era == mcp.Modern && link.Era == mcp.Legacy && g.drives(x) && !g.declaresTasks(x) && m.minting(link) &&
+		g.runsAsTask(ctx, x, v, t) == catalog.TaskRequired
+}
+
+// runsAsTask is what a tool says of tasks, which is in its list only.
+func (g *Gateway) runsAsTask(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target) string {
+	if t.Known || t.Tasks != "" {
+		return t.Tasks
+	}
+	if err := v.catalog.Refresh(ctx, g.scope(x), t.Kind, t.Upstream); err != nil {
+		return ""
+	}
+	now, err := v.catalog.Resolve(ctx, g.scope(x), t.Kind, t.Exposed)
+	if err == nil && now.Upstream == t.Upstream && now.ID == t.ID {
+		t.Tasks = now.Tasks
+	}
+	return t.Tasks
 }
 
 // taskWish is params.task as a legacy upstream gets it for a modern client, which has no
