@@ -143,3 +143,41 @@ func TestURIsWithinABridgedTaskAreThoseOfItsCall(t *testing.T) {
 		t.Errorf("tasks/get: %s", a.raw)
 	}
 }
+
+func TestTasksThatWaitKeepNoCallsOut(t *testing.T) {
+	up := quick(t, demo.LegacyJobs)
+	h := serve(t, map[string]string{"jobs": "{url: '" + up.url + "', max_concurrent: 1}"})
+	c := h.http(t, modern, bridgeCaps)
+	var ids []string
+	for range 3 {
+		ids = append(ids, c.made(t, order))
+	}
+	for _, id := range ids {
+		c.becomes(t, id, "input_required")
+	}
+	if a := c.call(t, "tools/call", `{"name":"jobs__list_jobs","arguments":{}}`); a.Error != nil {
+		t.Errorf("a call beside them: %s", a.raw)
+	}
+	for _, id := range ids {
+		asked := c.detail(t, id)
+		c.reply(t, &asked, home("", nil))
+		c.becomes(t, id, "completed")
+	}
+}
+
+func TestALegacyClientSeesWhatItsOwnerMadeAsAModernOne(t *testing.T) {
+	up := slow(t, demo.LegacyJobs)
+	h := serve(t, map[string]string{"jobs": up.url})
+	id := h.http(t, modern, bridgeCaps).made(t, cake)
+	c := h.http(t, legacy, formCaps)
+	if s := c.status(t, id); s != "working" {
+		t.Errorf("the task is %s", s)
+	}
+	if a := c.call(t, "tasks/list", "{}"); !strings.Contains(a.raw, id) || strings.Contains(a.raw, "ttlMs") {
+		t.Errorf("tasks/list: %s", a.raw)
+	}
+	own := c.made(t, `{"name":"jobs__bake_cake","arguments":{"flavor":"plum"},"task":{}}`)
+	if d := h.http(t, modern, bridgeCaps).detail(t, own); d.Status != "working" {
+		t.Errorf("the other way around: %+v", d)
+	}
+}

@@ -42,7 +42,7 @@ func (m *message) code() int {
 // client speaks to a house as one MCP client would.
 type client struct {
 	url, revision, caps, session string
-	key                          string // of the API; ""
+	key                          string    // of the API; ""
 	feed                         io.Writer // of stdio
 	came                         chan *message
 	ctx                          context.Context
