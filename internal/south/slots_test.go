@@ -71,11 +71,11 @@ func TestSlotsComeBackAfterFailures(t *testing.T) {
 
 func TestWhatWaitsForSomethingElseTakesNoSlot(t *testing.T) {
 	leakless(t)
-	arrivedAt := make(chan struct{}, 1)
-	release := make(chan struct{})
+	waits, release := make(chan struct{}), make(chan struct{})
+	var begun atomic.Bool
 	s := answering(t, false, func(w http.ResponseWriter, _ *http.Request, a arrived) {
-		if a.method == "tasks/result" {
-			arrivedAt <- struct{}{}
+		if !begun.Swap(true) {
+			close(waits)
 			<-release
 		}
 		result(w, a.id, `{}`)
@@ -85,13 +85,12 @@ func TestWhatWaitsForSomethingElseTakesNoSlot(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		r := toolsCall(l)
-		r.Method, r.Idle = "tasks/result", true
-		r.Body = []byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"method":"tasks/result","params":{}}`)
+		r.Idle = true
 		if _, err := send(t, l, r); err != nil {
 			t.Errorf("the wait: %v", err)
 		}
 	})
-	<-arrivedAt
+	<-waits
 	if _, err := send(t, l, toolsCall(l)); err != nil {
 		t.Errorf("a call beside it: %v", err)
 	}
