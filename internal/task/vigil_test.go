@@ -72,8 +72,10 @@ func TestAQuestionIsAnsweredOnceUnderAKeyThatNoOtherHas(t *testing.T) {
 	vigils(t, func(t *testing.T, _ *Vigils, v *Vigil) {
 		up, seen := &asker{}, map[string]bool{}
 		for i := range 3 {
-			if !v.Ask(up.question("1")) || !v.Ask(up.question("1")) {
-				t.Fatal("it was not asked")
+			for range 2 {
+				if !v.Ask(up.question("1")) {
+					t.Fatal("it was not asked")
+				}
 			}
 			key := keyed(v.Requests(true))
 			if seen[key] || key == "" {
