@@ -72,6 +72,14 @@ func FastMCP() Server {
 	}}
 }
 
+// FastMCPTasks is a server on FastMCP with the package fastmcp-tasks (python/fastmcp_tasks_server.py): the tasks extension
+// of the modern era, and legacy sessions without tasks.
+func FastMCPTasks() Server {
+	return Server{Name: "fastmcptasks", Language: Python, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, []string{pythonPath, "test/peers/python/fastmcp_tasks_server.py", port}
+	}}
+}
+
 // Running is a server that accepts connections.
 type Running struct {
 	*Process
