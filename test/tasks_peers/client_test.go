@@ -1,6 +1,7 @@
 package taskspeers_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,14 @@ func (d did) ends(t *testing.T, i int, w work, status string) {
 	}
 }
 
+// is holds that a step saw a status, or an end by it.
+func (d did) is(t *testing.T, i int, status string) {
+	t.Helper()
+	if s := d.Answers[i].Status; s != status {
+		t.Errorf("%s: the task is %q, want %q: %s", d.client.Name, s, status, d.part(i))
+	}
+}
+
 // refused holds that a step ended a work with an error of its tool.
 func (d did) refused(t *testing.T, i int, w work) {
 	t.Helper()
@@ -95,6 +104,19 @@ func (d did) asked(t *testing.T, i int, w work) {
 	t.Helper()
 	if got := d.Answers[i].Asked; !slices.Equal(got, []string{w.asks}) {
 		t.Errorf("%s: %s asked %q, want %q once", d.client.Name, w.tool, got, w.asks)
+	}
+}
+
+// promisesNone holds that no tool says of itself, in the way of the legacy dialect, whether it makes tasks.
+func (d did) promisesNone(t *testing.T) {
+	t.Helper()
+	if len(d.Tools) == 0 {
+		t.Errorf("%s sees no tools", d.client.Name)
+	}
+	for _, tool := range d.Tools {
+		if _, has := tool["execution"]; has {
+			t.Errorf("%s: tools/list promises tasks: %v", d.client.Name, tool)
+		}
 	}
 }
 
@@ -119,5 +141,5 @@ func (d did) code(t *testing.T, i int, code int64) {
 // part is what a step told, as the client wrote it.
 func (d did) part(i int) string {
 	_, answers, _ := strings.Cut(d.Raw, `"answers":`)
-	return "answer " + string(rune('0'+i)) + " of " + answers
+	return fmt.Sprintf("answer %d of %s", i, answers)
 }

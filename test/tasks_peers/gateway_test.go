@@ -20,6 +20,12 @@ type house struct {
 // serve starts Penstock, with the race detector, before upstreams by their URLs.
 func serve(t *testing.T, upstreams map[string]string) *house {
 	t.Helper()
+	return serveAs(t, "auto", upstreams)
+}
+
+// serveAs is serve for upstreams that are spoken to in an era.
+func serveAs(t *testing.T, era string, upstreams map[string]string) *house {
+	t.Helper()
 	if err := peers.Setup(); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +35,7 @@ func serve(t *testing.T, upstreams map[string]string) *house {
 	}
 	members := map[string]any{}
 	for name, url := range upstreams {
-		members[name] = map[string]any{"url": url}
+		members[name] = map[string]any{"url": url, "era": era}
 	}
 	raw, err := json.Marshal(map[string]any{
 		"state": "memory:", "admin": "off", "upstreams": members, "limits": map[string]any{"list_timeout": "20s"},

@@ -20,8 +20,7 @@ func TestModernClientsDriveModernTasks(t *testing.T) {
 			t.Run(c.Name+" at "+name, func(t *testing.T) {
 				t.Parallel()
 				drivesToTheEnd(t, c, h.url, w)
-				takesUpByTheID(t, c, h.url, w)
-				cancelsByTheID(t, c, h.url, w)
+				goesOnByTheID(t, c, h.url, w)
 			})
 		}
 		t.Run("ext-tasks over stdio at "+name, func(t *testing.T) {
@@ -59,37 +58,26 @@ func drivesToTheEnd(t *testing.T, c peers.TaskClient, endpoint string, w works) 
 	d.asked(t, 2, w.asks)
 	d.ends(t, 3, w.lasts, "cancelled")
 	d.ends(t, 5, w.fails, "failed")
-	for _, tool := range d.Tools {
-		if _, has := tool["execution"]; has {
-			t.Errorf("%s: tools/list tells of the other dialect: %v", c.Name, tool)
-		}
-	}
+	d.promisesNone(t)
 	if strings.HasPrefix(w.lasts.tool, "slow__") && !strings.HasPrefix(d.task(t, 3), idHead) {
 		t.Errorf("%s: %q is not the server's id", c.Name, d.task(t, 3))
 	}
 }
 
-// takesUpByTheID holds that another process, which has the id alone, goes on with a task, and a third sees its end.
-func takesUpByTheID(t *testing.T, c peers.TaskClient, endpoint string, w works) {
+// goesOnByTheID holds that another process, which has the ids alone, goes on with one task and cancels another, and that a
+// third sees how they ended.
+func goesOnByTheID(t *testing.T, c peers.TaskClient, endpoint string, w works) {
 	t.Helper()
-	id := run(t, c, endpoint, w.asks.step("start")).task(t, 0)
-	d := run(t, c, endpoint, w.asks.about("look", id), w.asks.about("resume", id))
-	if s := d.Answers[0].Status; !slices.Contains([]string{"working", "input_required"}, s) || d.task(t, 0) != id {
+	d := run(t, c, endpoint, w.asks.step("start"), w.lasts.step("start"))
+	asking, lasting := d.task(t, 0), d.task(t, 1)
+	d = run(t, c, endpoint, w.asks.about("look", asking), w.asks.about("resume", asking), w.lasts.about("look", lasting), w.lasts.about("cancel", lasting))
+	if s := d.Answers[0].Status; !slices.Contains([]string{"working", "input_required"}, s) || d.task(t, 0) != asking {
 		t.Errorf("%s: the task is %q before it is answered: %s", c.Name, s, d.part(0))
 	}
 	d.ends(t, 1, w.asks, "completed")
 	d.asked(t, 1, w.asks)
-	d = run(t, c, endpoint, w.asks.about("await", id))
+	d.is(t, 2, "working")
+	d = run(t, c, endpoint, w.asks.about("await", asking), w.lasts.about("await", lasting))
 	d.ends(t, 0, w.asks, "completed")
-}
-
-// cancelsByTheID holds that another process, which has the id alone, cancels a task.
-func cancelsByTheID(t *testing.T, c peers.TaskClient, endpoint string, w works) {
-	t.Helper()
-	id := run(t, c, endpoint, w.lasts.step("start")).task(t, 0)
-	d := run(t, c, endpoint, w.lasts.about("look", id), w.lasts.about("cancel", id), w.lasts.about("await", id))
-	if s := d.Answers[0].Status; s != "working" {
-		t.Errorf("%s: the task is %q before it is cancelled: %s", c.Name, s, d.part(0))
-	}
-	d.ends(t, 2, w.lasts, "cancelled")
+	d.ends(t, 1, w.lasts, "cancelled")
 }

@@ -71,7 +71,7 @@ async function settled(execution, cancelAt) {
     return { ...what, statuses, ...ended(outcome) };
 }
 
-const call = ({ name, arguments: args = {} }) => session.callTool(name, args);
+const call = ({ name, arguments: args = {} }) => session.callTool(name, args, { task: { preference: 'prefer' } });
 await perform(
     await readSteps(),
     {

@@ -17,6 +17,16 @@ function connection() {
     return new StdioClientTransport({ command, args });
 }
 const transport = connection();
+let version;
+const told = transport.setProtocolVersion?.bind(transport);
+transport.setProtocolVersion = (v) => {
+    version = v;
+    told?.(v);
+};
+// The SDK does not wait until a cancel is sent; whoever ends right afterwards has to.
+let sent;
+const send = transport.send.bind(transport);
+transport.send = (...args) => (sent = send(...args));
 await client.connect(transport);
 const tools = (await client.listTools()).tools;
 const supports = (name) => tools.find((tool) => tool.name === name)?.execution?.taskSupport ?? 'forbidden';
@@ -26,8 +36,12 @@ async function run({ name, arguments: args = {}, cancelAt }) {
     if (supports(name) === 'forbidden') {
         const controller = new AbortController();
         if (cancelAt) setTimeout(() => controller.abort('enough'), 500);
-        const result = await client.callTool({ name, arguments: args }, undefined, { signal: controller.signal });
-        return { immediate: true, status: 'completed', result };
+        try {
+            const result = await client.callTool({ name, arguments: args }, undefined, { signal: controller.signal });
+            return { immediate: true, status: 'completed', result };
+        } finally {
+            await sent;
+        }
     }
     const answer = { statuses: [] };
     const saw = async ({ taskId, status }) => {
@@ -70,6 +84,6 @@ await perform(
         list: async () => ({ tasks: (await tasks.listTasks()).tasks.map((task) => task.taskId) }),
     },
     at,
-    { protocolVersion: transport.protocolVersion, tools },
+    { protocolVersion: version, tools },
 );
 await client.close();

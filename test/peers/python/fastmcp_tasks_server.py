@@ -49,11 +49,24 @@ async def collapse() -> str:
     raise MCPError(code=-32050, message="the dam is gone", data={"at": "spillway"})
 
 
+lingering = {"begun": 0, "stopped": 0}
+
+
 @server.tool(task=must)
 async def linger() -> str:
     """Takes longer than anybody waits."""
-    await asyncio.sleep(600)
+    lingering["begun"] += 1
+    try:
+        await asyncio.sleep(600)
+    finally:
+        lingering["stopped"] += 1
     return "at last"
+
+
+@server.tool
+async def tally() -> str:
+    """How often linger was begun and stopped."""
+    return f"begun {lingering['begun']}, stopped {lingering['stopped']}"
 
 
 @server.tool(task=must)
