@@ -63,6 +63,7 @@ type Gateway struct {
 	ids       *task.Vault              // shows the ids of records to the operator, and to their owners
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
+	vigils    *task.Vigils             // likewise
 	locator   *task.Locator
 	tokens    *tokens                 // shared with predecessor and successor
 	ends      map[string]func()       // of what makes the credentials of an upstream, by key
@@ -288,6 +289,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
 	g.parks.Close(ctx)
 	g.cut(ctx)
+	g.vigils.Close()
 	g.follows.Close()
 	g.board.Close()
 	for _, u := range g.upstreams {

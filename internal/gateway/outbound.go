@@ -193,6 +193,10 @@ func (o *outbound) modernToLegacy() error {
 	if err == nil {
 		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
 	}
+	if err == nil && o.tasks {
+		at := m.Params.End - 1 // behind the last member: a call names something
+		o.replace(wire.Span{Start: at, End: at}, append([]byte(`,"task":`), o.g.taskWish()...))
+	}
 	return err
 }
 

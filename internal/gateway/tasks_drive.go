@@ -145,6 +145,9 @@ func (o *outbound) drive(ctx context.Context, m *member, made making, slot *task
 	o.x.StayAlive()
 	defer o.x.Rest()
 	d := driving{outbound: o, m: m, id: id, wait: made.poll, answered: map[string]bool{}}
+	if o.link.Era == mcp.Legacy {
+		d.bridge = g.bridgeOver(o.v, m, stored, id, o.link, callerOf(o.x))
+	}
 	d.start()
 	for {
 		if err := d.pause(ctx); err != nil {
@@ -168,6 +171,7 @@ func (o *outbound) drive(ctx context.Context, m *member, made making, slot *task
 // driving is a driven task on its way.
 type driving struct {
 	*outbound
+	bridge   *bridge // to a task of 2025-11-25; nil: it is one of the extension
 	m        *member
 	id       string
 	wait     time.Duration // to the next poll
@@ -226,9 +230,7 @@ func (d *driving) poll(ctx context.Context) (*wire.Answer, error) {
 	}
 	within, cancel := context.WithDeadline(ctx, d.end())
 	defer cancel()
-	began := time.Now()
-	whole, err := sendWhole(within, d.link, d.g.ownTaskRequest(d.link, mcp.TasksGet, d.id))
-	d.g.metrics.UpstreamCall(d.m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
+	whole, err := d.ask(within)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -244,6 +246,16 @@ func (d *driving) poll(ctx context.Context) (*wire.Answer, error) {
 		return nil, invalid(d.m, err)
 	}
 	return s, nil
+}
+
+func (d *driving) ask(ctx context.Context) ([]byte, error) {
+	if d.bridge != nil {
+		return d.bridge.detail(ctx)
+	}
+	began := time.Now()
+	whole, err := sendWhole(ctx, d.link, d.g.ownTaskRequest(d.link, mcp.TasksGet, d.id))
+	d.g.metrics.UpstreamCall(d.m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
+	return whole, err
 }
 
 // leave ends a call whose task has not ended: it is cancelled.

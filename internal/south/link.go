@@ -56,6 +56,9 @@ type Request struct {
 	// caller left behind, such as a task: where that call ran in a process of the
 	// caller's alone it goes there, too, if it still runs, beside the call in flight.
 	Beside bool
+	// Idle says that the request waits for something that happens at the upstream by
+	// itself, perhaps for long: it takes none of the upstream's slots.
+	Idle bool
 
 	// Where Respond goes; set before OnRequest is called for the first time.
 	asker *Answer
@@ -90,6 +93,34 @@ func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
 
 // Child reports whether the link leads to a child process, over stdio.
 func (l *Link) Child() bool { return l.process != nil }
+
+// Caps are the client capabilities that the link's session declares, or that the
+// process of the link's caller alone does, in normal form; "": none.
+func (l *Link) Caps() string {
+	switch {
+	case l.key != nil:
+		return l.key.Caps
+	case l.session != nil:
+		return l.session.key.Caps
+	}
+	return ""
+}
+
+// Private reports whether calls of the link run in a process of its caller's alone,
+// one at a time.
+func (l *Link) Private() bool { return l.key != nil }
+
+// Standing identifies the session, or the process, that the link leads to now: what an
+// upstream ties to one is not known in another. It is comparable.
+func (l *Link) Standing() any {
+	switch {
+	case l.key != nil:
+		return l.Upstream.child.privates.of(*l.key)
+	case l.session != nil:
+		return l.session.current()
+	}
+	return l.process
+}
 
 // NextID mints the id of a request on this link, as raw JSON appended to dst.
 func (l *Link) NextID(dst []byte) []byte { return l.Upstream.nextID(dst) }
@@ -133,11 +164,13 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 			l = own
 		}
 	}
-	if err := u.acquire(a.ctx); err != nil {
-		a.end()
-		return nil, err
+	if !r.Idle {
+		if err := u.acquire(a.ctx); err != nil {
+			a.end()
+			return nil, err
+		}
+		a.slot = true
 	}
-	a.slot = true
 	if l.process != nil {
 		if err := l.converse(a, r); err != nil {
 			a.Close()
