@@ -1,6 +1,8 @@
 package taskspeers_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,33 @@ func TestLegacyClientsGetTheResultsOfModernTasks(t *testing.T) {
 	at(peers.SDKTasks(), " over stdio", h.stdio)
 }
 
+// With `tasks.drive: on` a modern client that knows nothing of tasks gets results, too; otherwise it is told what it lacks.
+func TestModernClientsWithoutTasksGetResultsWhereThatIsOn(t *testing.T) {
+	need(t, peers.JavaScript, peers.Python)
+	upstream := map[string]string{"fast": real(t, peers.FastMCPTasks())}
+	steps := []peers.Step{{Method: "tools/call", Params: map[string]any{"name": "fast__compost", "arguments": map[string]any{"leaves": 3}}}}
+	for drive, driven := range map[string]bool{"on": true, "legacy": false} {
+		h := serveWith(t, map[string]any{"tasks": map[string]any{"drive": drive}}, "auto", upstream)
+		for _, c := range peers.Clients() {
+			if c.Name != "go-modern" && c.Name != "ts-v2-modern" {
+				continue
+			}
+			t.Run(drive+" "+c.Name, func(t *testing.T) {
+				report, err := c.Run(t.Context(), h.url, steps)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch a := report.Answers[0]; {
+				case driven && !strings.Contains(fmt.Sprint(a.Result["structuredContent"]), "3 leaves of soil"):
+					t.Errorf("no result: %+v", a)
+				case !driven && (a.Error == nil || a.Error.Code != -32021):
+					t.Errorf("not refused for the lack of tasks: %+v", a)
+				}
+			})
+		}
+	}
+}
+
 // A call that its client cancels does not leave its task behind.
 func TestADrivenTaskOfFastMCPIsCancelledWithItsCall(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
@@ -66,7 +95,7 @@ func TestADrivenTaskOfFastMCPIsCancelledWithItsCall(t *testing.T) {
 // and the calls end as the server ends them.
 func TestFastMCPHasNoLegacyTasks(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	h := serveAs(t, "legacy", map[string]string{"fast": real(t, peers.FastMCPTasks())})
+	h := serveWith(t, nil, "legacy", map[string]string{"fast": real(t, peers.FastMCPTasks())})
 	measure := work{tool: "fast__measure", arguments: map[string]any{"text": "abc"}, want: `{"length":3}`}
 	for _, c := range []peers.TaskClient{peers.SDKTasks(), peers.ExtTasks(true)} {
 		d := run(t, c, h.url, fastWorks.completes.step("run"), measure.step("run"))

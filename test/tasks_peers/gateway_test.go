@@ -2,6 +2,7 @@ package taskspeers_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,14 +18,14 @@ type house struct {
 	stdio string
 }
 
-// serve starts Penstock, with the race detector, before upstreams by their URLs.
+// serve starts Penstock, with the race detector, before upstreams, by their URLs or by an argv as a JSON array.
 func serve(t *testing.T, upstreams map[string]string) *house {
 	t.Helper()
-	return serveAs(t, "auto", upstreams)
+	return serveWith(t, nil, "auto", upstreams)
 }
 
-// serveAs is serve for upstreams that are spoken to in an era.
-func serveAs(t *testing.T, era string, upstreams map[string]string) *house {
+// serveWith is serve with more of a document, and upstreams that are spoken to in an era.
+func serveWith(t *testing.T, more map[string]any, era string, upstreams map[string]string) *house {
 	t.Helper()
 	if err := peers.Setup(); err != nil {
 		t.Fatal(err)
@@ -34,12 +35,16 @@ func serveAs(t *testing.T, era string, upstreams map[string]string) *house {
 		t.Fatal(err)
 	}
 	members := map[string]any{}
-	for name, url := range upstreams {
-		members[name] = map[string]any{"url": url, "era": era}
+	for name, at := range upstreams {
+		if strings.HasPrefix(at, "[") {
+			members[name] = map[string]any{"command": json.RawMessage(at), "era": era}
+		} else {
+			members[name] = map[string]any{"url": at, "era": era}
+		}
 	}
-	raw, err := json.Marshal(map[string]any{
-		"state": "memory:", "admin": "off", "upstreams": members, "limits": map[string]any{"list_timeout": "20s"},
-	})
+	document := map[string]any{"state": "memory:", "admin": "off", "upstreams": members, "limits": map[string]any{"list_timeout": "20s"}}
+	maps.Copy(document, more)
+	raw, err := json.Marshal(document)
 	if err != nil {
 		t.Fatal(err)
 	}

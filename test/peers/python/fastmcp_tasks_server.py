@@ -1,7 +1,7 @@
 """An upstream on FastMCP with the package fastmcp-tasks: the tasks extension of the modern era, and legacy sessions
 without tasks.
 
-argv: PORT. Serves until it is killed. One tool may become a task, the others must; each of those ends in its own way.
+argv: PORT, or nothing to serve over stdio. Serves until it is killed. One tool may become a task, the others must; each of those ends in its own way.
 """
 
 import asyncio
@@ -82,4 +82,7 @@ async def plant(ctx: Context, tree: str) -> InputRequiredResult | str:
     return f"the {tree} grows at {answer.content['place']}"
 
 
-server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False, log_level="warning")
+if len(sys.argv) > 1:
+    server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False, log_level="warning")
+else:
+    server.run(transport="stdio", show_banner=False, log_level="warning")
