@@ -40,7 +40,7 @@ func TestModernClientsDriveLegacyTasks(t *testing.T) {
 // share one.
 func TestModernClientsDriveTheTasksOfTheEverythingServer(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	h := serve(t, map[string]string{"research": real(t, peers.NpmEverything())})
+	h := serve(t, map[string]string{"research": started(t, peers.NpmEverything())})
 	w := researchWorks
 	for _, c := range []peers.TaskClient{peers.ExtTasks(true), peers.FastMCPTasksClient(true)} {
 		t.Run(c.Name, func(t *testing.T) {

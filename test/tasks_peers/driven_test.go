@@ -14,7 +14,7 @@ import (
 // what the task asks. The gateway drives the task.
 func TestLegacyClientsGetTheResultsOfModernTasks(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	h := serve(t, map[string]string{"jobs": jobs(t, demo.Jobs, quickPace), "fast": real(t, peers.FastMCPTasks())})
+	h := serve(t, map[string]string{"jobs": jobs(t, demo.Jobs, quickPace), "fast": started(t, peers.FastMCPTasks())})
 	order, w := jobWorks("jobs", "").asks, fastWorks
 	measure := work{tool: "fast__measure", arguments: map[string]any{"text": "abc"}, want: `{"length":3}`}
 	declines := w.asks
@@ -47,7 +47,7 @@ func TestLegacyClientsGetTheResultsOfModernTasks(t *testing.T) {
 // With `tasks.drive: on` a modern client that knows nothing of tasks gets results, too; otherwise it is told what it lacks.
 func TestModernClientsWithoutTasksGetResultsWhereThatIsOn(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	upstream := map[string]string{"fast": real(t, peers.FastMCPTasks())}
+	upstream := map[string]string{"fast": started(t, peers.FastMCPTasks())}
 	steps := []peers.Step{{Method: "tools/call", Params: map[string]any{"name": "fast__compost", "arguments": map[string]any{"leaves": 3}}}}
 	for drive, driven := range map[string]bool{"on": true, "legacy": false} {
 		h := serveWith(t, map[string]any{"tasks": map[string]any{"drive": drive}}, "auto", upstream)
@@ -74,7 +74,7 @@ func TestModernClientsWithoutTasksGetResultsWhereThatIsOn(t *testing.T) {
 // A call that its client cancels does not leave its task behind.
 func TestADrivenTaskOfFastMCPIsCancelledWithItsCall(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	h := serve(t, map[string]string{"fast": real(t, peers.FastMCPTasks())})
+	h := serve(t, map[string]string{"fast": started(t, peers.FastMCPTasks())})
 	d := run(t, peers.SDKTasks(), h.url, fastWorks.lasts.cancelled())
 	if e := d.Answers[0].Error; e == nil {
 		t.Fatalf("the call was not cancelled: %s", d.part(0))
@@ -95,7 +95,7 @@ func TestADrivenTaskOfFastMCPIsCancelledWithItsCall(t *testing.T) {
 // and the calls end as the server ends them.
 func TestFastMCPHasNoLegacyTasks(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
-	h := serveWith(t, nil, "legacy", map[string]string{"fast": real(t, peers.FastMCPTasks())})
+	h := serveWith(t, nil, "legacy", map[string]string{"fast": started(t, peers.FastMCPTasks())})
 	measure := work{tool: "fast__measure", arguments: map[string]any{"text": "abc"}, want: `{"length":3}`}
 	for _, c := range []peers.TaskClient{peers.SDKTasks(), peers.ExtTasks(true)} {
 		d := run(t, c, h.url, fastWorks.completes.step("run"), measure.step("run"))

@@ -13,7 +13,7 @@ import (
 func TestModernClientsDriveModernTasks(t *testing.T) {
 	need(t, peers.JavaScript, peers.Python)
 	h := serve(t, map[string]string{
-		"jobs": jobs(t, demo.Jobs, quickPace), "slow": jobs(t, demo.Jobs, slowPace), "fast": real(t, peers.FastMCPTasks()),
+		"jobs": jobs(t, demo.Jobs, quickPace), "slow": jobs(t, demo.Jobs, slowPace), "fast": started(t, peers.FastMCPTasks()),
 	})
 	for name, w := range map[string]works{"jobs": jobWorks("jobs", "slow"), "fastmcp": fastWorks} {
 		for _, c := range []peers.TaskClient{peers.ExtTasks(true), peers.FastMCPTasksClient(true)} {

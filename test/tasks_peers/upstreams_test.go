@@ -87,8 +87,8 @@ var researchWorks = works{
 	lasts: work{tool: "research__simulate-research-query", arguments: map[string]any{"topic": "ebb"}},
 }
 
-// real starts a server that others wrote, and returns its URL.
-func real(t *testing.T, server peers.Server) string {
+// started starts a server that others wrote, and returns its URL.
+func started(t *testing.T, server peers.Server) string {
 	t.Helper()
 	running, err := server.Start(t.Context())
 	if err != nil {
