@@ -38,7 +38,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 			Seal: g.ids.Seal, Log: g.log,
 		})
 		g.flights, g.follows = &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
-		g.vigils = task.NewVigils(g.inputTimeout(), task.VigilOptions{Stir: g.follows.Stir})
+		g.vigils = task.NewVigils(task.VigilOptions{Stir: g.follows.Stir})
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
 	}
 	if g.keeping == nil {

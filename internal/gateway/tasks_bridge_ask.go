@@ -61,7 +61,7 @@ func (b *bridge) asked(r *south.Request, caps mcp.ClientCaps, s *wire.Answer) ([
 		return nil, nil
 	}
 	if !b.vigil.Ask(&task.Question{
-		ID: string(q.ID), Method: q.Method, Params: q.Params, Fits: q.Fits,
+		ID: string(q.ID), Method: q.Method, Params: q.Params, Patience: b.g.inputTimeout(), Fits: q.Fits,
 		Respond: func(ctx context.Context, result []byte) error {
 			response, err := related(q.Response(result), b.id)
 			if err != nil {

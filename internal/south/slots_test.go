@@ -68,3 +68,36 @@ func TestSlotsComeBackAfterFailures(t *testing.T) {
 		t.Errorf("state %+v", u.State())
 	}
 }
+
+func TestWhatWaitsForSomethingElseTakesNoSlot(t *testing.T) {
+	leakless(t)
+	arrivedAt := make(chan struct{}, 1)
+	release := make(chan struct{})
+	s := answering(t, false, func(w http.ResponseWriter, _ *http.Request, a arrived) {
+		if a.method == "tasks/result" {
+			arrivedAt <- struct{}{}
+			<-release
+		}
+		result(w, a.id, `{}`)
+	})
+	u := reach(t, s.url, func(o *Options) { o.MaxConcurrent = 1 })
+	l := link(t, u, SessionKey{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r := toolsCall(l)
+		r.Method, r.Idle = "tasks/result", true
+		r.Body = []byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"method":"tasks/result","params":{}}`)
+		if _, err := send(t, l, r); err != nil {
+			t.Errorf("the wait: %v", err)
+		}
+	})
+	<-arrivedAt
+	if _, err := send(t, l, toolsCall(l)); err != nil {
+		t.Errorf("a call beside it: %v", err)
+	}
+	close(release)
+	wg.Wait()
+	if u.State().InFlight != 0 {
+		t.Errorf("state %+v", u.State())
+	}
+}

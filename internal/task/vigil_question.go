@@ -16,6 +16,8 @@ type Question struct {
 	ID     string // the upstream's own, raw JSON
 	Method string
 	Params []byte // raw, as inputRequests have them; nil: none
+	// Patience is how long the question may stay open.
+	Patience time.Duration
 	// Fits reports whether a result has the shape that answers it.
 	Fits func(result []byte) bool
 	// Respond hands the upstream an answer, a raw result. ErrUnheard says that it
@@ -76,7 +78,7 @@ func (v *Vigil) Ask(q *Question) bool {
 	}
 	v.minted++
 	p := &posed{Question: q, key: v.short + "-" + strconv.Itoa(v.minted), when: time.Now()}
-	p.over = time.AfterFunc(s.patience, func() { v.expire(p) })
+	p.over = time.AfterFunc(q.Patience, func() { v.expire(p) })
 	v.open = append(v.open, p)
 	v.stir()
 	return true
@@ -192,7 +194,7 @@ func (v *Vigil) reopen(p *posed) {
 	if s.closed || v.gone || v.outcome != nil {
 		return
 	}
-	p.over = time.AfterFunc(max(s.patience-time.Since(p.when), time.Second), func() { v.expire(p) })
+	p.over = time.AfterFunc(max(p.Patience-time.Since(p.when), time.Second), func() { v.expire(p) })
 	v.open = append(v.open, p)
 }
 

@@ -33,8 +33,7 @@ const (
 // clients have. It outlives the document that it was made under. It is bounded; what
 // makes way is asked for again. It is safe for concurrent use.
 type Vigils struct {
-	o        VigilOptions
-	patience time.Duration // how long a question may stay open
+	o VigilOptions
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -49,9 +48,9 @@ type Vigils struct {
 	closed  bool
 }
 
-// NewVigils returns an empty one, whose questions may stay open for so long.
-func NewVigils(patience time.Duration, o VigilOptions) *Vigils {
-	s := &Vigils{o: o, patience: patience, by: map[VigilKey]*list.Element{}, order: list.New(), waitsOf: map[[32]byte]int{}}
+// NewVigils returns an empty one.
+func NewVigils(o VigilOptions) *Vigils {
+	s := &Vigils{o: o, by: map[VigilKey]*list.Element{}, order: list.New(), waitsOf: map[[32]byte]int{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }

@@ -110,8 +110,10 @@ func TestWhatBecomesOfACallIsForTheToolAndTheClientToSay(t *testing.T) {
 		t.Errorf("forbidden: %s", a.raw)
 	}
 	c.made(t, cake)
+	// The client has no say in it.
+	c.made(t, `{"name":"jobs__bake_cake","arguments":{"flavor":"lemon"} , "task": {"ttl":5} }`)
 	bodies := up.bodies("tools/call")
-	if got := bodies[len(bodies)-1]; !strings.Contains(got, `"task":{"ttl":90000}`) {
+	if got := bodies[len(bodies)-1]; !strings.Contains(got, `"task":{"ttl":90000}`) || strings.Contains(got, `"ttl":5}`) {
 		t.Errorf("the upstream got %s", got)
 	}
 	h = serve(t, map[string]string{"jobs": up.url}, "tasks: {optional: call}")
