@@ -87,7 +87,7 @@ var researchWorks = works{
 	lasts: work{tool: "research__simulate-research-query", arguments: map[string]any{"topic": "ebb"}},
 }
 
-// started starts a server that others wrote, and returns its URL.
+// started is the URL of a server that others wrote, which runs as long as the test.
 func started(t *testing.T, server peers.Server) string {
 	t.Helper()
 	running, err := server.Start(t.Context())
