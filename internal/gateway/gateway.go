@@ -63,6 +63,7 @@ type Gateway struct {
 	ids       *task.Vault              // shows the ids of records to the operator, and to their owners
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
+	vigils    *task.Vigils             // likewise
 	locator   *task.Locator
 	durable   *durables               // nil: there are no durable tasks
 	tokens    *tokens                 // shared with predecessor and successor
@@ -298,6 +299,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
 	g.parks.Close(ctx)
 	g.cut(ctx)
+	g.vigils.Close()
 	g.follows.Close()
 	g.board.Close()
 	g.durable.end(ctx, nil)
