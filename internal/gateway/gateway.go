@@ -249,7 +249,7 @@ func (g *Gateway) Start() {
 			}
 			g.board.Recheck(key)
 			if g.durable != nil {
-				g.durable.sources.changed()
+				g.durable.sources.changed(key)
 			}
 		})
 		u.Start()
