@@ -23,7 +23,7 @@ const durableServer = "penstock:durable"
 const (
 	// changedPause is how long what offers something else than was pinned is not
 	// looked at again, and failedPause what could not be looked at.
-	changedPause = 5 * time.Second
+	changedPause = 10 * time.Second
 	failedPause  = 500 * time.Millisecond
 )
 
@@ -44,7 +44,8 @@ type source struct {
 	turn    chan struct{} // holds a token while what it offers is looked at
 	current atomic.Pointer[connection]
 	verdict atomic.Pointer[verdict]
-	shown   atomic.Bool // as eligible, when it was looked at last
+	warned  atomic.Pointer[durable.Digest] // of what it was found to offer instead
+	shown   atomic.Bool                    // as eligible, when it was looked at last
 }
 
 // verdict is what the last look at an upstream found, when it was no connection.
@@ -176,7 +177,9 @@ func (s *source) look(ctx context.Context, old *connection) (*connection, error)
 		return nil, err
 	}
 	if c.manifest != s.pin {
-		s.log.Warn("upstream offers something else than was pinned, and gets no durable tasks", "upstream", s.key, "offers", c.manifest, "pin", s.pin)
+		if was := s.warned.Swap(&c.manifest); was == nil || *was != c.manifest {
+			s.log.Warn("upstream offers something else than was pinned, and gets no durable tasks", "upstream", s.key, "offers", c.manifest, "pin", s.pin)
+		}
 		return nil, durable.ErrChanged
 	}
 	if c.snapshot, err = offer.Snapshot(); err != nil {
@@ -233,8 +236,12 @@ func reachModern(ctx context.Context, u upstream) (at int, up *south.Upstream, i
 	return 0, nil, nil, nil, err
 }
 
+// anew forgets what the last look found, so that the next one is not put off.
+func (s *source) anew() { s.verdict.Store(nil) }
+
 // doubt has what the upstream offers looked at before it is relied on again.
 func (s *source) doubt() {
+	s.anew()
 	if c := s.current.Load(); c != nil {
 		c.doubted.Store(true)
 	}

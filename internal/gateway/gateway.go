@@ -250,7 +250,7 @@ func (g *Gateway) Start() {
 			}
 			g.board.Recheck(key)
 			if g.durable != nil {
-				g.durable.sources.changed()
+				g.durable.sources.changed(key)
 			}
 		})
 		u.Start()

@@ -292,9 +292,15 @@ func submission(words, key, schema, arguments string, runtime time.Duration) str
 // submit submits work of a tool.
 func (c *client) submit(alias, key, arguments string) *reply {
 	c.g.t.Helper()
+	return c.submitFor(20*time.Second, alias, key, arguments)
+}
+
+// submitFor is submit of work that may run for so long.
+func (c *client) submitFor(runtime time.Duration, alias, key, arguments string) *reply {
+	c.g.t.Helper()
 	lease, schema := c.leased("penstock", alias)
 	return c.call("penstock_submit", fmt.Sprintf(`{"leaseId":%q,"alias":%q,"arguments":%s,"task":%s}`, lease, alias, arguments,
-		submission("penstock", key, schema, arguments, 20*time.Second)))
+		submission("penstock", key, schema, arguments, runtime)))
 }
 
 // logBuffer keeps the gateway's log.

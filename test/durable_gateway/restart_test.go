@@ -150,3 +150,22 @@ func TestAChangeThatIsToldOfEndsTheConnection(t *testing.T) {
 		t.Errorf("submit: %v", r)
 	}
 }
+
+// A caller who gives its work too little time leaves the tasks of others alone.
+func TestACallThatIsGivenLittleTimeEndsNoConnection(t *testing.T) {
+	t.Parallel()
+	w, dir := startWorker(t, "kitchen"), t.TempDir()
+	g := serve(t, dir, document(t, dir, keys("ann", "eve"), w))
+	ann := g.as("ann").ready()
+	id := text(ann.submit("kitchen__bake", "k", `{}`).Result, "taskId")
+	hold := make(chan struct{})
+	w.change(func() { w.hold = hold })
+	r := g.as("eve").submitFor(50*time.Millisecond, "kitchen__bake", "k", `{}`)
+	close(hold)
+	if text(r.Result, "_meta", "penstock/taskRoute", "routePhase") != "reconciliation_required" {
+		t.Errorf("submit: %v", r)
+	}
+	if r := ann.task("tasks/get", id); at(r.Result, "_meta", "penstock/taskRoute", "reconciliationRequired") != "false" {
+		t.Errorf("get: %v", r)
+	}
+}

@@ -25,8 +25,9 @@ type worker struct {
 	mu      sync.Mutex // guards what follows
 	tools   string     // raw list; replaced to change what is offered
 	noTasks bool
-	drop    bool // connections of tools/call, after the work has begun
-	tells   bool // in the stream of a call, that its tools have changed
+	hold    chan struct{} // until it is closed calls are not answered; nil: they are
+	drop    bool          // connections of tools/call, after the work has begun
+	tells   bool          // in the stream of a call, that its tools have changed
 	seen    []string
 	headers map[string]http.Header // last of a method
 	bodies  map[string]string      // likewise
@@ -157,6 +158,11 @@ func (w *worker) call(rw http.ResponseWriter, body string, say func(string)) {
 	task := fmt.Sprintf("%s-%d", w.name, len(w.made)+1)
 	j := &job{status: "working", envelope: envelope, updated: time.Now()}
 	w.made[task] = j
+	if hold := w.hold; hold != nil {
+		w.mu.Unlock()
+		<-hold
+		w.mu.Lock()
+	}
 	if w.drop {
 		if hj, ok := rw.(http.Hijacker); ok {
 			if c, _, err := hj.Hijack(); err == nil {
