@@ -1,0 +1,115 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/penstock-mcp/penstock/internal/durable"
+	"github.com/penstock-mcp/penstock/internal/mcp"
+)
+
+// Source is a pinned child as durable tasks see it, and the only one of its
+// Sources.
+type Source struct {
+	key        string
+	child      *Child
+	settings   durable.Settings
+	pin        durable.Digest
+	connection *connection
+}
+
+// Pin makes a source of a child that was discovered. What the child offers from
+// then on must be the offer.
+func Pin(key string, u *Child, o *Offer, s durable.Settings) (*Source, error) {
+	names := []string{}
+	for _, t := range o.Tools {
+		names = append(names, t.Name)
+	}
+	snapshot, err := digest(map[string]any{
+		"protocolRevision": mcp.LatestModern.String(), "serverName": o.Server, "supportsTasks": o.Tasks,
+		"capabilityManifestDigest": o.Pin, "tools": names, "resources": []string{}, "resourceTemplates": []string{}, "prompts": []string{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	configuration, err := digest(map[string]any{"key": key, "pin": o.Pin, "spelling": s.Spelling.String(), "echo": s.Echo})
+	if err != nil {
+		return nil, err
+	}
+	return &Source{key: key, child: u, settings: s, pin: o.Pin, connection: &connection{
+		child: u, offer: o, session: durable.NewSessionID(s.Spelling), snapshot: snapshot, configuration: configuration,
+	}}, nil
+}
+
+// Source implements durable.Sources.
+func (s *Source) Source(key string) (durable.Source, bool) { return s, key == s.key }
+
+// Key implements durable.Source.
+func (s *Source) Key() string { return s.key }
+
+// Settings implements durable.Source.
+func (s *Source) Settings() durable.Settings { return s.settings }
+
+// Connect implements durable.Source. It asks the child once more what it offers.
+func (s *Source) Connect(ctx context.Context) (durable.Connection, error) {
+	now, err := s.child.Discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if now.Pin != s.pin {
+		return nil, durable.ErrChanged
+	}
+	return s.connection, nil
+}
+
+// Target is a tool of the source, under the name that a namespace gives it.
+func (s *Source) Target(tool string, effect durable.Effect) (durable.Target, error) {
+	object, ok := s.connection.Tool(tool)
+	if !ok {
+		return durable.Target{}, fmt.Errorf("%s has no tool %q", s.key, tool)
+	}
+	schema, err := durable.SumJSON(object)
+	if err != nil {
+		return durable.Target{}, err
+	}
+	return durable.Target{
+		Alias: s.key + "__" + tool, Upstream: s.key, Tool: tool, Server: "default", Effect: effect,
+		Capability: durable.Capability{
+			Source: s.key, Kind: "tool", NativeIdentity: durable.Sum([]byte(tool)), Schema: schema,
+			Revision: mcp.LatestModern.String(), Configuration: s.connection.configuration,
+		},
+	}, nil
+}
+
+// connection is the one of a child.
+type connection struct {
+	child         *Child
+	offer         *Offer
+	session       string
+	snapshot      durable.Digest
+	configuration durable.Digest
+}
+
+func (c *connection) Session() string               { return c.session }
+func (c *connection) Stateless() bool               { return false }
+func (c *connection) Endpoint() durable.Digest      { return durable.Digest{} }
+func (c *connection) Snapshot() durable.Digest      { return c.snapshot }
+func (c *connection) Configuration() durable.Digest { return c.configuration }
+
+func (c *connection) Tool(name string) (json.RawMessage, bool) {
+	for _, t := range c.offer.Tools {
+		if t.Name == name {
+			return t.Object, true
+		}
+	}
+	return nil, false
+}
+
+func (c *connection) Send(ctx context.Context, method, _ string, params json.RawMessage, fence func() error) durable.Reply {
+	whole, err := ownParams(params)
+	if err != nil {
+		return durable.Reply{Fault: err, Unsent: true}
+	}
+	return c.child.send(ctx, method, whole, fence)
+}
