@@ -36,3 +36,11 @@ func (r *Refusal) Error() string {
 
 // Unwrap is the cause.
 func (r *Refusal) Unwrap() error { return r.Cause }
+
+func refuse(s Spelling, ch Channel, code string) *Refusal {
+	return &Refusal{Code: s.Code(code), Channel: ch}
+}
+
+func because(err error, s Spelling, ch Channel, code string) *Refusal {
+	return &Refusal{Code: s.Code(code), Channel: ch, Cause: err}
+}

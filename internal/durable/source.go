@@ -47,7 +47,10 @@ type Connection interface {
 	Configuration() Digest
 	// Tool is the whole tool object as the upstream lists it.
 	Tool(name string) (json.RawMessage, bool)
-	// Send makes one request and waits for its answer, bounded by ctx. The fence,
+	// Send makes one request and waits for its answer, bounded by ctx. The last
+	// member of params is _meta, an object, to which the connection adds what the
+	// protocol demands of a request: revision, client, capabilities (tasks and
+	// elicitation). name goes into the header that routes by name. The fence,
 	// if there is one, is asked right before the first byte leaves: its error
 	// ends the request unsent. See Reply for what can come of it.
 	Send(ctx context.Context, method, name string, params json.RawMessage, fence func() error) Reply
