@@ -19,11 +19,11 @@ func (c *Coordinator) Cancel(ctx context.Context, who Caller, id string) (json.R
 	defer unlock()
 	now, err := c.clock()
 	if err != nil {
-		return nil, storage(err, Penstock, "CLOCK_INVALID")
+		return nil, storage(err, wordsOf(id), "CLOCK_INVALID")
 	}
 	r, err := c.load(ctx, &who, id, now)
 	if err != nil {
-		return nil, storage(err, Penstock, "STORAGE_READ")
+		return nil, storage(err, wordsOf(id), "STORAGE_READ")
 	}
 	words := r.words()
 	if r, err = c.intend(ctx, r, "TASK_CANCELLATION_PENDING"); err != nil {

@@ -48,7 +48,8 @@ const (
 	watchBatch         = 64
 	beatEvery          = 5 * time.Second
 	beatValid          = 20 * time.Second
-	beatMargin         = 5 * time.Second // before the end of which nothing is dispatched any more
+	beatMargin         = 5 * time.Second  // before the end of which nothing is dispatched any more
+	keepTime           = 20 * time.Second // for what came of a call, while the store is away
 	writeTime          = 10 * time.Second
 	maxLeases          = 16384
 	maxLeasesPerCaller = 256
@@ -151,6 +152,8 @@ func storage(err error, s Spelling, code string) error {
 		return because(err, s, Failure, "STORAGE_TASK_ROUTE_INTEGRITY")
 	case errors.Is(err, errColumns):
 		return because(err, s, Failure, "STORAGE_TASK_ROUTE:"+s.Code("TASK_ROUTE_COLUMN_MISMATCH"))
+	case errors.Is(err, errInvariant):
+		return because(err, s, Failure, "STORAGE_TASK_ROUTE:"+s.Code("TASK_ROUTE_INVARIANT"))
 	case errors.Is(err, errClock):
 		return because(err, s, Failure, "CLOCK_INVALID")
 	case errors.Is(err, errStale):

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/penstock-mcp/penstock/internal/store"
 )
 
 // Why a call that was claimed is not sent after all.
@@ -86,7 +90,29 @@ func (c *Coordinator) send(ctx context.Context, r *Route, conn Connection, argum
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(min(left, dispatchTime), time.Millisecond))
 	defer cancel()
 	reply := conn.Send(call, "tools/call", claimed.Tool, params, func() error { return c.fence(call, claimed) })
-	return c.dispatched(context.WithoutCancel(ctx), claimed, conn, reply)
+	return c.keep(context.WithoutCancel(ctx), func(ctx context.Context) (*Route, error) {
+		return c.dispatched(ctx, claimed, conn, reply)
+	})
+}
+
+// keep writes down what came of a call also when the store is away for a moment:
+// an id that is not written down is lost for good.
+func (c *Coordinator) keep(ctx context.Context, write func(context.Context) (*Route, error)) (*Route, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	pause := backoff.NewExponentialBackOff()
+	for {
+		r, err := write(ctx)
+		if !errors.Is(err, store.ErrUnavailable) {
+			return r, err
+		}
+		c.o.Log.Warn("what came of a durable call is not written yet", "error", err)
+		select {
+		case <-ctx.Done():
+			return r, err
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
 }
 
 // fence is asked right before the first byte of a call leaves: this instance is

@@ -15,11 +15,11 @@ import (
 func (c *Coordinator) Origin(ctx context.Context, who Caller, id string) (Target, error) {
 	now, err := c.clock()
 	if err != nil {
-		return Target{}, storage(err, Penstock, "CLOCK_INVALID")
+		return Target{}, storage(err, wordsOf(id), "CLOCK_INVALID")
 	}
 	r, err := c.load(ctx, &who, id, now)
 	if err != nil {
-		return Target{}, storage(err, Penstock, "STORAGE_READ")
+		return Target{}, storage(err, wordsOf(id), "STORAGE_READ")
 	}
 	return r.Target(), nil
 }

@@ -16,11 +16,11 @@ func (c *Coordinator) Get(ctx context.Context, who Caller, id string) (json.RawM
 	defer unlock()
 	now, err := c.clock()
 	if err != nil {
-		return nil, storage(err, Penstock, "CLOCK_INVALID")
+		return nil, storage(err, wordsOf(id), "CLOCK_INVALID")
 	}
 	r, err := c.load(ctx, &who, id, now)
 	if err != nil {
-		return nil, storage(err, Penstock, "STORAGE_READ")
+		return nil, storage(err, wordsOf(id), "STORAGE_READ")
 	}
 	r, st, err := c.look(ctx, r, now)
 	if err != nil {

@@ -101,6 +101,7 @@ func (r *Route) row() *store.Route {
 var (
 	errIntegrity = errors.New("the record's document is not the one that was written")
 	errColumns   = errors.New("the record's columns and its document disagree")
+	errInvariant = errors.New("the record breaks an invariant")
 )
 
 // readRoute takes a route from its row, and looks at everything again: the
@@ -160,7 +161,7 @@ func (r *Route) valid() error {
 		fault = "phase"
 	}
 	if fault != "" {
-		return fmt.Errorf("the record breaks an invariant of its %s", fault)
+		return fmt.Errorf("%w of its %s", errInvariant, fault)
 	}
 	return nil
 }

@@ -83,6 +83,14 @@ func IsPublicID(id string) bool {
 	return strings.HasPrefix(id, Penstock.prefix(taskPart)) || strings.HasPrefix(id, GaugeMesh.prefix(taskPart))
 }
 
+// wordsOf is the spelling that a public id belongs to.
+func wordsOf(id string) Spelling {
+	if strings.HasPrefix(id, GaugeMesh.prefix(taskPart)) {
+		return GaugeMesh
+	}
+	return Penstock
+}
+
 // SpellingOfTool reads the name of a meta-tool; verb is "" for any other name.
 func SpellingOfTool(name string) (s Spelling, verb string) {
 	for _, s := range []Spelling{Penstock, GaugeMesh} {

@@ -1,0 +1,60 @@
+package tables
+
+import (
+	"context"
+	"time"
+)
+
+// Expire implements store.Routes, in transactions of a bounded size.
+func (s *Routes) Expire(ctx context.Context, now time.Time, limit int) (gone int, err error) {
+	at := millis(now)
+	return expireSeated(ctx, s.db, &s.seats, limit, `SELECT id, seat FROM routes WHERE expires <= $1 ORDER BY expires, id LIMIT $2`, at,
+		func(tx Tx, id string) (bool, error) { return removeRoute(ctx, tx, id, at) })
+}
+
+// expireSeated removes at most limit records of a query in its order, those that
+// are still to go.
+func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string, at int64, remove func(tx Tx, id string) (bool, error)) (gone int, err error) {
+	for gone < limit {
+		batch := min(expireBatch, limit-gone)
+		var found []seated
+		err := db.Read(ctx, func(tx Tx) (err error) {
+			found, err = seatedRows(ctx, tx, query, at, int64(batch))
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return gone, err
+		}
+		var n int
+		err = db.Write(ctx, func(tx Tx) (err error) {
+			n, err = s.leave(ctx, tx, found, func(id string) (bool, error) { return remove(tx, id) })
+			return err
+		})
+		if err != nil {
+			return gone, err
+		}
+		gone += n
+		if len(found) < batch {
+			return gone, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return gone, err
+		}
+	}
+	return gone, nil
+}
+
+// removeRoute removes a route if it has expired, with its journal and updates.
+// The row goes first: who changes any of them holds its lock.
+func removeRoute(ctx context.Context, tx Tx, id string, now int64) (gone bool, err error) {
+	n, err := tx.Exec(ctx, `DELETE FROM routes WHERE id = $1 AND expires <= $2`, id, now)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for _, statement := range []string{`DELETE FROM route_events WHERE route = $1`, `DELETE FROM route_updates WHERE route = $1`} {
+		if _, err := tx.Exec(ctx, statement, id); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
