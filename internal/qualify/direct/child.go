@@ -116,6 +116,13 @@ func (u *Child) receive(out io.Reader) {
 	}
 }
 
+// alive is nil while answers come.
+func (u *Child) alive() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lost
+}
+
 // send makes one request and waits for its answer.
 func (u *Child) send(ctx context.Context, method string, params json.RawMessage, fence func() error) durable.Reply {
 	unsent := func(err error) durable.Reply { return durable.Reply{Fault: err, Unsent: true} }

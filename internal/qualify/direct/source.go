@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/penstock-mcp/penstock/internal/durable"
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -17,6 +18,7 @@ type Source struct {
 	settings   durable.Settings
 	pin        durable.Digest
 	connection *connection
+	checked    atomic.Bool // the offer was found once more as it was pinned
 }
 
 // Pin makes a source of a child that was discovered. What the child offers from
@@ -51,14 +53,21 @@ func (s *Source) Key() string { return s.key }
 // Settings implements durable.Source.
 func (s *Source) Settings() durable.Settings { return s.settings }
 
-// Connect implements durable.Source. It asks the child once more what it offers.
+// Connect implements durable.Source. The first one asks the child once more what
+// it offers.
 func (s *Source) Connect(ctx context.Context) (durable.Connection, error) {
-	now, err := s.child.Discover(ctx)
-	if err != nil {
+	if err := s.child.alive(); err != nil {
 		return nil, err
 	}
-	if now.Pin != s.pin {
-		return nil, durable.ErrChanged
+	if !s.checked.Load() {
+		now, err := s.child.Discover(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if now.Pin != s.pin {
+			return nil, durable.ErrChanged
+		}
+		s.checked.Store(true)
 	}
 	return s.connection, nil
 }
