@@ -173,7 +173,7 @@ func (q *qualification) end(context.Context) error {
 func (q *qualification) abandon() error {
 	_ = q.closeRouter() // there is a first error already
 	if q.upstream != nil {
-		q.upstream.Kill()
+		_ = q.upstream.Close(endingTime) // likewise
 		q.upstream = nil
 	}
 	if err := q.removeWorkspace(); err != nil {
@@ -223,9 +223,7 @@ type counts map[neutral.Event]int
 
 func (q *qualification) count() (counts, error) {
 	c := counts{}
-	for _, e := range []neutral.Event{
-		neutral.Submission, neutral.WorkerStart, neutral.WorkerEffect, neutral.CancelAck, neutral.Termination, neutral.Update,
-	} {
+	for _, e := range neutral.Events {
 		n, err := neutral.Count(q.root, e)
 		if err != nil {
 			return nil, failed(Counts, err)

@@ -31,7 +31,7 @@ type Command struct {
 type Child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	kill   context.CancelFunc
+	leave  context.CancelFunc // releases the context
 	stderr *tail
 	read   chan struct{} // closed behind the last answer
 
@@ -57,13 +57,18 @@ type answer struct {
 // errEnded is a child from which nothing comes any more.
 var errEnded = errors.New("the upstream has ended")
 
-// Start starts a child. It is killed when ctx ends.
+// patience is how long a child has to end behind its input once its context has
+// ended, before it is killed.
+const patience = 2 * time.Second
+
+// Start starts a child. Its input ends when ctx does.
 func Start(ctx context.Context, c Command) (*Child, error) {
-	ctx, kill := context.WithCancel(ctx)
-	u := &Child{kill: kill, stderr: &tail{}, read: make(chan struct{}), waiting: map[uint64]chan answer{}}
+	ctx, leave := context.WithCancel(ctx)
+	u := &Child{leave: leave, stderr: &tail{}, read: make(chan struct{}), waiting: map[uint64]chan answer{}}
 	u.cmd = exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	u.cmd.Dir, u.cmd.Env, u.cmd.Stderr, u.cmd.WaitDelay = c.Dir, c.Env, u.stderr, time.Second
+	u.cmd.Dir, u.cmd.Env, u.cmd.Stderr, u.cmd.WaitDelay = c.Dir, c.Env, u.stderr, patience
 	in, err := u.cmd.StdinPipe()
+	u.cmd.Cancel = func() error { return in.Close() }
 	var out io.ReadCloser
 	if err == nil {
 		out, err = u.cmd.StdoutPipe()
@@ -72,7 +77,7 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 		err = u.cmd.Start()
 	}
 	if err != nil {
-		kill()
+		leave()
 		return nil, fmt.Errorf("start %s: %w", c.Argv[0], err)
 	}
 	u.in = in
@@ -186,18 +191,16 @@ func (u *Child) write(line []byte, fence func() error) (left bool, err error) {
 }
 
 // Close ends the child's input and waits for it to exit; one that takes longer
-// than patience is killed. The error tells of an end that was not clean.
-func (u *Child) Close(patience time.Duration) error {
-	u.writing.Lock()
+// than given is killed. The error tells of an end that was not clean.
+func (u *Child) Close(within time.Duration) error {
 	_ = u.in.Close()
-	u.writing.Unlock()
-	slow := time.AfterFunc(patience, u.kill)
+	slow := time.AfterFunc(within, func() { _ = u.cmd.Process.Kill() })
 	<-u.read
 	err := u.cmd.Wait()
 	if !slow.Stop() {
-		err = errors.Join(fmt.Errorf("still there after %s", patience), err)
+		err = errors.Join(fmt.Errorf("still there after %s", within), err)
 	}
-	u.kill()
+	u.leave()
 	if err != nil {
 		return fmt.Errorf("the upstream did not end well: %w: %s", err, u.stderr)
 	}
@@ -206,9 +209,10 @@ func (u *Child) Close(patience time.Duration) error {
 
 // Kill ends the child at once, and waits for that.
 func (u *Child) Kill() {
-	u.kill()
+	_ = u.cmd.Process.Kill()
 	<-u.read
 	_ = u.cmd.Wait() // that it was killed is no news
+	u.leave()
 }
 
 // tail keeps the end of what a child logs.

@@ -22,15 +22,27 @@ const (
 	Update       Event = "upstream-updates"
 )
 
+// Events are all of them.
+var Events = []Event{Submission, WorkerStart, WorkerEffect, CancelAck, Termination, Update}
+
 const eventFolder = "events"
 
-// Record drops the file of one event of a task below the provider's root.
-func Record(root string, e Event, task string) error {
-	dir := filepath.Join(root, eventFolder, string(e))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("event %s: %w", e, err)
+// makeFolders makes the folders of the events below a provider's root. Nobody
+// else does: a worker that is late must not bring back what was removed.
+func makeFolders(root string) error {
+	for _, e := range Events {
+		if err := os.MkdirAll(filepath.Join(root, eventFolder, string(e)), 0o700); err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, task+"."+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return nil
+}
+
+// Record drops the file of one event of a task below the root of a provider that
+// has been started.
+func Record(root string, e Event, task string) error {
+	name := filepath.Join(root, eventFolder, string(e), task+"."+rand.Text())
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("event %s: %w", e, err)
 	}

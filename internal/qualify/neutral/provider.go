@@ -40,6 +40,9 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("root: %w", err)
 	}
 	o.Root = root
+	if err := makeFolders(root); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &provider{o: o, ctx: ctx, tasks: map[string]*task{}}
 	defer p.alive.Wait()
