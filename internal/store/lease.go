@@ -28,7 +28,8 @@ type Leases interface {
 	// Put stores a new lease durably; ErrFull or ErrFullFor at a bound,
 	// ErrConflict when the id stands already.
 	Put(ctx context.Context, l *Lease, now time.Time, b LeaseBounds) error
-	// Get returns a lease, expired or not, or ErrNotFound.
+	// Get returns a lease, expired or not, or ErrNotFound. An expired one may be
+	// gone before Expire: where it is in the way of a new one it makes room.
 	Get(ctx context.Context, id string) (*Lease, error)
 	// Delete removes a lease; ErrNotFound when there is none.
 	Delete(ctx context.Context, id string) error

@@ -85,10 +85,15 @@ type Routes interface {
 	// that its caller's key names already.
 	//
 	// An unexpired route of the same principal, tenant and key is returned with
-	// created false, before any bound is looked at. An expired one is replaced in
-	// the same transaction, its journal and updates with it. A bound that is
-	// reached is ErrFull or ErrFullFor; an id that stands already is ErrConflict.
-	// The record is durable when Begin returns, at the cost of one commit.
+	// created false, before any bound is looked at and without a commit. An expired
+	// one is replaced in the same transaction, its journal and updates with it. A
+	// bound that is reached is ErrFull or ErrFullFor, and both hold exactly also
+	// between those who begin at once; an id that stands already is ErrConflict.
+	// The record is durable when Begin returns, at the cost of one commit that it
+	// may share with others.
+	//
+	// The event has to be that of the record: its id, its version 0, its phase, and
+	// no phase before it. What comes back has its times in milliseconds.
 	Begin(ctx context.Context, r *Route, e *RouteEvent, now time.Time, b RouteBounds) (stored *Route, created bool, err error)
 	// Get returns the route of a public id, expired or not, or ErrNotFound.
 	Get(ctx context.Context, id string) (*Route, error)
@@ -96,16 +101,18 @@ type Routes interface {
 	// ErrNotFound.
 	Find(ctx context.Context, principal, tenant, key string) (*Route, error)
 	// Update puts r in the place of the record that is at version r.Version-1 and
-	// appends the event, in one transaction and durably; ErrConflict when the
-	// record is at another version, ErrNotFound when there is none. An upstream
-	// task that was set stays as it was: another one is ErrConflict.
+	// in phase e.From, and appends the event, in one transaction and durably;
+	// ErrConflict when the record is at another version, ErrNotFound when there is
+	// none. An upstream task that was set stays as it was: another one, or none, is
+	// ErrConflict. Caller, key, request digest, Created and Expires stay as Begin
+	// stored them, whatever r says. Again the event has to be that of the record.
 	Update(ctx context.Context, r *Route, e *RouteEvent) error
-	// Journal returns the events of a route in their order.
+	// Journal returns the events of a route in their order, or ErrNotFound.
 	Journal(ctx context.Context, id string) ([]RouteEvent, error)
 	// Due returns at most limit unexpired routes whose Due has come, the oldest
 	// first.
 	Due(ctx context.Context, now time.Time, limit int) ([]*Route, error)
-	// List returns at most limit routes, newest first.
+	// List returns at most limit routes, newest first, expired or not.
 	List(ctx context.Context, f RouteFilter, limit int) ([]*Route, error)
 	// Expire removes at most limit routes that expired at or before now, the
 	// earliest first and then by id, with their journals and updates, and returns
@@ -115,11 +122,12 @@ type Routes interface {
 	Count(ctx context.Context) (map[string]int, error)
 
 	// Intend stores the intent of an update before it is sent, as UpdatePrepared,
-	// or returns the one of the same digest that stands, with created false. At
-	// most limit intents belong to a route: ErrFull.
+	// or returns the one of the same digest that stands, with created false. The
+	// store numbers them: Seq and State of u are not looked at. At most limit
+	// intents belong to a route: ErrFull. ErrNotFound: there is no such route.
 	Intend(ctx context.Context, u *RouteUpdate, limit int) (stored RouteUpdate, created bool, err error)
-	// Resolve moves an intent from one state to another; ErrConflict when it is
-	// in none of that state.
+	// Resolve moves an intent from one state to another; ErrConflict when it is in
+	// another state, ErrNotFound when there is none.
 	Resolve(ctx context.Context, route, digest, from, to string, at time.Time) error
 
 	// Beat says that an instance lives, for as long as given from now by the

@@ -31,6 +31,8 @@ func TestAClosedStoreRefusesEverything(t *testing.T) {
 			"ring":   func(ctx context.Context) error { _, err := s.Keys().Ring(ctx); return err },
 			"claim":  func(ctx context.Context) error { _, err := s.Claims().Take(ctx, "a", "one"); return err },
 			"south":  func(ctx context.Context) error { _, err := s.South().Put(ctx, &store.South{}); return err },
+			"route":  func(ctx context.Context) error { _, err := s.Routes().Get(ctx, "a"); return err },
+			"lease":  func(ctx context.Context) error { return s.Leases().Delete(ctx, "a") },
 			"health": s.Health,
 			"sweep":  s.Sweep,
 		} {

@@ -129,8 +129,8 @@ func (s *Leases) Delete(ctx context.Context, id string) error {
 		return store.ErrNotFound
 	}
 	return s.db.Write(ctx, func(tx Tx) error {
-		n, err := s.seats.leave(ctx, tx, found, func(id string) (bool, error) {
-			n, err := tx.Exec(ctx, `DELETE FROM leases WHERE id = $1 AND seat = $2`, id, int64(found[0].seat))
+		n, err := s.seats.leave(ctx, tx, found, func(is seated) (bool, error) {
+			n, err := tx.Exec(ctx, `DELETE FROM leases WHERE id = $1 AND seat = $2`, is.id, int64(is.seat))
 			return n == 1, err
 		})
 		if err == nil && n == 0 {
@@ -144,8 +144,8 @@ func (s *Leases) Delete(ctx context.Context, id string) error {
 func (s *Leases) Expire(ctx context.Context, before time.Time, limit int) (gone int, err error) {
 	at := millis(before)
 	return expireSeated(ctx, s.db, &s.seats, limit, `SELECT id, seat FROM leases WHERE expires <= $1 ORDER BY expires, id LIMIT $2`, at,
-		func(tx Tx, id string) (bool, error) {
-			n, err := tx.Exec(ctx, `DELETE FROM leases WHERE id = $1 AND expires <= $2`, id, at)
+		func(tx Tx, is seated) (bool, error) {
+			n, err := tx.Exec(ctx, `DELETE FROM leases WHERE id = $1 AND seat = $2 AND expires <= $3`, is.id, int64(is.seat), at)
 			return n == 1, err
 		})
 }

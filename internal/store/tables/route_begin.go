@@ -99,7 +99,7 @@ func (p *beginning) write(ctx context.Context, tx Tx, at seating) error {
 	}
 	if replaces {
 		// The new one takes over its seat; if it has gone meanwhile it has none.
-		gone, err := removeRoute(ctx, tx, old.ID, p.now)
+		gone, err := removeRoute(ctx, tx, seated{old.ID, int(seat)}, p.now)
 		if err != nil {
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 func (s *Routes) Expire(ctx context.Context, now time.Time, limit int) (gone int, err error) {
 	at := millis(now)
 	return expireSeated(ctx, s.db, &s.seats, limit, `SELECT id, seat FROM routes WHERE expires <= $1 ORDER BY expires, id LIMIT $2`, at,
-		func(tx Tx, id string) (bool, error) { return removeRoute(ctx, tx, id, at) })
+		func(tx Tx, is seated) (bool, error) { return removeRoute(ctx, tx, is, at) })
 }
 
 // expireSeated removes at most limit records of a query in its order, those that
 // are still to go.
-func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string, at int64, remove func(tx Tx, id string) (bool, error)) (gone int, err error) {
+func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string, at int64, remove func(Tx, seated) (bool, error)) (gone int, err error) {
 	for gone < limit {
 		batch := min(expireBatch, limit-gone)
 		var found []seated
@@ -27,7 +27,7 @@ func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string,
 		}
 		var n int
 		err = db.Write(ctx, func(tx Tx) (err error) {
-			n, err = s.leave(ctx, tx, found, func(id string) (bool, error) { return remove(tx, id) })
+			n, err = s.leave(ctx, tx, found, func(is seated) (bool, error) { return remove(tx, is) })
 			return err
 		})
 		if err != nil {
@@ -46,13 +46,13 @@ func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string,
 
 // removeRoute removes a route if it has expired, with its journal and updates.
 // The row goes first: who changes any of them holds its lock.
-func removeRoute(ctx context.Context, tx Tx, id string, now int64) (gone bool, err error) {
-	n, err := tx.Exec(ctx, `DELETE FROM routes WHERE id = $1 AND expires <= $2`, id, now)
+func removeRoute(ctx context.Context, tx Tx, is seated, now int64) (gone bool, err error) {
+	n, err := tx.Exec(ctx, `DELETE FROM routes WHERE id = $1 AND seat = $2 AND expires <= $3`, is.id, int64(is.seat), now)
 	if err != nil || n == 0 {
 		return false, err
 	}
 	for _, statement := range []string{`DELETE FROM route_events WHERE route = $1`, `DELETE FROM route_updates WHERE route = $1`} {
-		if _, err := tx.Exec(ctx, statement, id); err != nil {
+		if _, err := tx.Exec(ctx, statement, is.id); err != nil {
 			return false, err
 		}
 	}

@@ -113,8 +113,9 @@ func seatedRows(ctx context.Context, tx Tx, query string, args ...any) (found []
 }
 
 // leave removes records in the order of their ids and counts those that were
-// still there.
-func (s *seats) leave(ctx context.Context, tx Tx, found []seated, remove func(id string) (gone bool, err error)) (n int, err error) {
+// still there. remove looks at the seat too: a record that went and came again
+// under its id may sit on another, whose lock is not held.
+func (s *seats) leave(ctx context.Context, tx Tx, found []seated, remove func(seated) (gone bool, err error)) (n int, err error) {
 	if len(found) == 0 {
 		return 0, nil
 	}
@@ -129,7 +130,7 @@ func (s *seats) leave(ctx context.Context, tx Tx, found []seated, remove func(id
 	}
 	left := map[int]int{}
 	for i := range found {
-		gone, err := remove(found[i].id)
+		gone, err := remove(found[i])
 		if err != nil {
 			return 0, err
 		}
