@@ -121,16 +121,16 @@ func (q *qualification) discover(ctx context.Context) error {
 	if err != nil {
 		return failed(Discovery, err)
 	}
-	if !found.Tasks {
+	if !found.SupportsTasks() {
 		return failedf(Discovery, "the provider does not speak tasks")
 	}
-	if len(found.Tools) != 1 || found.Tools[0].Name != neutral.Tool {
-		return failedf(Discovery, "the provider has other tools than %s", neutral.Tool)
+	if len(found.Tools) != 1 {
+		return failedf(Discovery, "the provider has %d tools, not the one", len(found.Tools))
 	}
 	if q.source, err = direct.Pin("neutral", q.upstream, found, durable.Settings{Echo: true, Spelling: durable.Penstock}); err != nil {
 		return failed(Discovery, err)
 	}
-	if q.target, err = q.source.Target(neutral.Tool, durable.NonIdempotentWrite); err != nil {
+	if q.target, err = q.source.Target(neutral.Tool); err != nil {
 		return failed(Discovery, err)
 	}
 	if q.session, err = q.connected(ctx); err != nil {

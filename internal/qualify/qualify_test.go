@@ -94,7 +94,7 @@ func TestEveryCheckFailsWhenWhatItChecksDoesNotHold(t *testing.T) {
 	}{
 		"the provider cannot be started":       {want: Upstream, says: "start"},
 		"the provider speaks no tasks":         {fault: "no tasks", want: Discovery, says: "does not speak tasks"},
-		"the provider has another tool":        {fault: "another tool", want: Discovery, says: "other tools"},
+		"the provider has another tool":        {fault: "another tool", want: Discovery, says: "2 tools"},
 		"the provider is not as it was pinned": {fault: "changes", want: Discovery, says: durable.ErrChanged.Error()},
 		"the store is no database":             {fault: "spoils the store", want: Router},
 		"no lease is granted": {want: Lease, says: "PENSTOCK_X", twist: func(w *twisted) {

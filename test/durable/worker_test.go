@@ -91,7 +91,7 @@ func (w *worker) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if !offer.Tasks {
+	if !offer.SupportsTasks() {
 		w.t.Fatal("it speaks no tasks")
 	}
 	if w.source, err = direct.Pin("ledger", child, offer, durable.Settings{Echo: true}); err != nil {
@@ -312,7 +312,7 @@ func TestADurableTaskRunsAtAnExampleWorkerOnceWhateverItsCallerRepeats(t *testin
 		life.Go(func() { c.Run(running) })
 		defer life.Wait()
 		defer stop()
-		target, err := w.source.Target("append_entry", durable.NonIdempotentWrite)
+		target, err := w.source.Target("append_entry")
 		if err != nil {
 			t.Fatal(err)
 		}

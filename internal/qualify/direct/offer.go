@@ -5,53 +5,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/penstock-mcp/penstock/internal/durable"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
-// Offer is what an upstream was found to offer.
-type Offer struct {
-	Server string // its name
-	Tasks  bool   // it speaks 2026-07-28 with tasks
-	Tools  []Tool // in its own order
-	Pin    durable.Digest
-}
-
-// Tool is one tool and the whole object that the upstream lists.
-type Tool struct {
-	Name   string
-	Object json.RawMessage
-}
-
 // errPaged is a list that goes on: what this package reaches has few tools.
 var errPaged = errors.New("the list of tools has a second page")
 
-// Discover asks an upstream what it offers.
-func (u *Child) Discover(ctx context.Context) (*Offer, error) {
+// Discover asks an upstream what it offers. It takes an upstream of tools alone.
+func (u *Child) Discover(ctx context.Context) (*durable.Offer, error) {
 	var d struct {
-		Versions     []string        `json:"supportedVersions"`
-		Capabilities json.RawMessage `json:"capabilities"`
-		Meta         struct {
-			Server struct {
-				Name string `json:"name"`
-			} `json:"io.modelcontextprotocol/serverInfo"`
-		} `json:"_meta"`
+		Versions     []string                   `json:"supportedVersions"`
+		Capabilities json.RawMessage            `json:"capabilities"`
+		Meta         map[string]json.RawMessage `json:"_meta"`
 	}
 	if err := u.ask(ctx, mcp.Discover, &d); err != nil {
 		return nil, err
 	}
-	var capabilities struct {
-		Extensions map[string]json.RawMessage `json:"extensions"`
-	}
-	if err := json.Unmarshal(d.Capabilities, &capabilities); err != nil {
-		return nil, fmt.Errorf("%s: capabilities: %w", mcp.Discover, err)
-	}
-	o := &Offer{Server: d.Meta.Server.Name}
-	for _, v := range d.Versions {
-		if v == mcp.LatestModern.String() {
-			_, o.Tasks = capabilities.Extensions[mcp.ExtensionTasks]
-		}
+	if !slices.Contains(d.Versions, mcp.LatestModern.String()) {
+		return nil, fmt.Errorf("the upstream does not speak %s", mcp.LatestModern)
 	}
 	var l struct {
 		Tools  []json.RawMessage `json:"tools"`
@@ -63,21 +37,9 @@ func (u *Child) Discover(ctx context.Context) (*Offer, error) {
 	if l.Cursor != "" {
 		return nil, errPaged
 	}
-	for _, t := range l.Tools {
-		var named struct {
-			Name string `json:"name"`
-		}
-		if err := json.Unmarshal(t, &named); err != nil {
-			return nil, fmt.Errorf("%s: %w", mcp.ToolsList, err)
-		}
-		o.Tools = append(o.Tools, Tool{named.Name, t})
-	}
-	var err error
-	o.Pin, err = digest(map[string]any{
-		"protocolRevision": mcp.LatestModern.String(), "serverInfo": map[string]string{"name": o.Server}, "capabilities": d.Capabilities,
-		"tools": l.Tools, "resources": []string{}, "resourceTemplates": []string{}, "prompts": []string{},
-	})
-	return o, err
+	return &durable.Offer{
+		Revision: mcp.LatestModern.String(), ServerInfo: d.Meta[mcp.MetaServerInfo], Capabilities: d.Capabilities, Tools: l.Tools,
+	}, nil
 }
 
 func (u *Child) ask(ctx context.Context, method string, into any) error {
@@ -96,15 +58,6 @@ func (u *Child) ask(ctx context.Context, method string, into any) error {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil
-}
-
-// digest is that of the canonical form of a value.
-func digest(v any) (durable.Digest, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return durable.Digest{}, err
-	}
-	return durable.SumJSON(raw)
 }
 
 // ownParams puts into params what this hop says of itself, and changes no other

@@ -23,25 +23,30 @@ type Source struct {
 
 // Pin makes a source of a child that was discovered. What the child offers from
 // then on must be the offer.
-func Pin(key string, u *Child, o *Offer, s durable.Settings) (*Source, error) {
-	names := []string{}
+func Pin(key string, u *Child, o *durable.Offer, s durable.Settings) (*Source, error) {
+	pin, err := o.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{child: u, tools: map[string]json.RawMessage{}, session: durable.NewSessionID(s.Spelling)}
+	if c.snapshot, err = o.Snapshot(); err != nil {
+		return nil, err
+	}
+	configuration, err := json.Marshal(map[string]any{"key": key, "pin": pin, "spelling": s.Spelling.String(), "echo": s.Echo})
+	if err != nil {
+		return nil, err
+	}
+	if c.configuration, err = durable.SumJSON(configuration); err != nil {
+		return nil, err
+	}
 	for _, t := range o.Tools {
-		names = append(names, t.Name)
+		name, err := durable.ToolName(t)
+		if err != nil {
+			return nil, err
+		}
+		c.tools[name] = t
 	}
-	snapshot, err := digest(map[string]any{
-		"protocolRevision": mcp.LatestModern.String(), "serverName": o.Server, "supportsTasks": o.Tasks,
-		"capabilityManifestDigest": o.Pin, "tools": names, "resources": []string{}, "resourceTemplates": []string{}, "prompts": []string{},
-	})
-	if err != nil {
-		return nil, err
-	}
-	configuration, err := digest(map[string]any{"key": key, "pin": o.Pin, "spelling": s.Spelling.String(), "echo": s.Echo})
-	if err != nil {
-		return nil, err
-	}
-	return &Source{key: key, child: u, settings: s, pin: o.Pin, connection: &connection{
-		child: u, offer: o, session: durable.NewSessionID(s.Spelling), snapshot: snapshot, configuration: configuration,
-	}}, nil
+	return &Source{key: key, child: u, settings: s, pin: pin, connection: c}, nil
 }
 
 // Source implements durable.Sources.
@@ -64,7 +69,7 @@ func (s *Source) Connect(ctx context.Context) (durable.Connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		if now.Pin != s.pin {
+		if m, err := now.Manifest(); err != nil || m != s.pin {
 			return nil, durable.ErrChanged
 		}
 		s.checked.Store(true)
@@ -73,7 +78,7 @@ func (s *Source) Connect(ctx context.Context) (durable.Connection, error) {
 }
 
 // Target is a tool of the source, under the name that a namespace gives it.
-func (s *Source) Target(tool string, effect durable.Effect) (durable.Target, error) {
+func (s *Source) Target(tool string) (durable.Target, error) {
 	object, ok := s.connection.Tool(tool)
 	if !ok {
 		return durable.Target{}, fmt.Errorf("%s has no tool %q", s.key, tool)
@@ -83,9 +88,9 @@ func (s *Source) Target(tool string, effect durable.Effect) (durable.Target, err
 		return durable.Target{}, err
 	}
 	return durable.Target{
-		Alias: s.key + "__" + tool, Upstream: s.key, Tool: tool, Server: "default", Effect: effect,
+		Alias: s.key + "__" + tool, Upstream: s.key, Tool: tool, Server: "default", Effect: durable.EffectOf(object),
 		Capability: durable.Capability{
-			Source: s.key, Kind: "tool", NativeIdentity: durable.Sum([]byte(tool)), Schema: schema,
+			Source: s.key, Kind: "tool", NativeIdentity: durable.NativeIdentity(tool), Schema: schema,
 			Revision: mcp.LatestModern.String(), Configuration: s.connection.configuration,
 		},
 	}, nil
@@ -94,7 +99,7 @@ func (s *Source) Target(tool string, effect durable.Effect) (durable.Target, err
 // connection is the one of a child.
 type connection struct {
 	child         *Child
-	offer         *Offer
+	tools         map[string]json.RawMessage
 	session       string
 	snapshot      durable.Digest
 	configuration durable.Digest
@@ -107,12 +112,8 @@ func (c *connection) Snapshot() durable.Digest      { return c.snapshot }
 func (c *connection) Configuration() durable.Digest { return c.configuration }
 
 func (c *connection) Tool(name string) (json.RawMessage, bool) {
-	for _, t := range c.offer.Tools {
-		if t.Name == name {
-			return t.Object, true
-		}
-	}
-	return nil, false
+	t, ok := c.tools[name]
+	return t, ok
 }
 
 func (c *connection) Send(ctx context.Context, method, _ string, params json.RawMessage, fence func() error) durable.Reply {
