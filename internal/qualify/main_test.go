@@ -68,8 +68,11 @@ func provider(t *testing.T, fault string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{exe, neutral.UpstreamCommand, fault}
+	return append(promptly, exe, neutral.UpstreamCommand, fault)
 }
+
+// promptly has a command end without the pause that the race detector makes.
+var promptly = []string{"env", "GORACE=atexit_sleep_ms=0"}[:2:2]
 
 // provide serves with the fault of args: FAULT --root ROOT.
 func provide(args []string) error {
@@ -78,7 +81,7 @@ func provide(args []string) error {
 	if err != nil {
 		return err
 	}
-	o := neutral.Options{Root: root, Worker: []string{exe, neutral.WorkerCommand, fault}}
+	o := neutral.Options{Root: root, Worker: append(promptly, exe, neutral.WorkerCommand, fault)}
 	in, out := io.Reader(os.Stdin), io.Writer(os.Stdout)
 	switch fault {
 	case "spoils the store":

@@ -172,6 +172,17 @@ func (w *worker) ledger(want int) {
 	}
 }
 
+// awaitLedger waits until there are so many lines.
+func (w *worker) awaitLedger(want int) {
+	w.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if raw, err := os.ReadFile(filepath.Join(w.state, "ledger.txt")); err == nil && strings.Count(string(raw), "\n") >= want {
+			break
+		}
+	}
+	w.ledger(want)
+}
+
 func TestAnExampleWorkerEchoesTheEnvelopeInEveryAnswer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *worker) {

@@ -39,7 +39,7 @@ func serve(t *testing.T) *client {
 	from, out := io.Pipe()
 	c := &client{t: t, root: root, to: to, lines: bufio.NewScanner(from), done: make(chan error, 1)}
 	go func() {
-		err := neutral.Serve(t.Context(), neutral.Options{Root: root, Worker: []string{exe, neutral.WorkerCommand}}, in, out)
+		err := neutral.Serve(t.Context(), neutral.Options{Root: root, Worker: []string{"env", "GORACE=atexit_sleep_ms=0", exe, neutral.WorkerCommand}}, in, out)
 		_ = out.Close()
 		c.done <- err
 	}()
