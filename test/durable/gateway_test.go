@@ -129,13 +129,17 @@ type told struct {
 	} `json:"_meta"`
 }
 
-// submission is the arguments of a submit for the example's tool, with a lease.
-func (g *gateway) submission(key string, arguments string) map[string]any {
+// submission is the arguments of a submit for the examples' tool, with a lease.
+func (g *gateway) submission(key, arguments string) map[string]any {
+	g.t.Helper()
+	return g.submissionOf("ledger__append_entry", key, arguments, 20*time.Second)
+}
+
+func (g *gateway) submissionOf(alias, key, arguments string, runtime time.Duration) map[string]any {
 	g.t.Helper()
 	var described struct {
 		StructuredContent struct{ SchemaDigest string }
 	}
-	const alias = "ledger__append_entry"
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		refusal := g.tool("penstock_describe", map[string]any{"alias": alias}, &described)
 		if refusal == "" {
@@ -149,19 +153,25 @@ func (g *gateway) submission(key string, arguments string) map[string]any {
 	if r := g.tool("penstock_lease", map[string]any{"aliases": []string{alias}, "sideEffects": []string{"non_idempotent_write"}}, &leased); r != "" {
 		g.t.Fatal(r)
 	}
-	sum, err := durable.SumJSON([]byte(arguments))
-	if err != nil {
-		g.t.Fatal(err)
-	}
 	return map[string]any{
 		"leaseId": leased.StructuredContent.LeaseID, "alias": alias, "arguments": json.RawMessage(arguments),
-		"task": durable.Submission{
-			SchemaVersion: "penstock.task-submission/1", LogicalTaskID: key, AttemptID: "a", CorrelationID: "c", IdempotencyKey: key,
-			ProviderInterfaceVersion: described.StructuredContent.SchemaDigest, InputSHA256: sum, AcceptancePolicySHA256: sum, ArtifactScopeSHA256: sum,
-			DeadlineUnixMs: uint64(time.Now().Add(time.Minute).UnixMilli()), RetentionMs: 120_000,
-			Limits:          durable.Limits{MaxRuntimeMs: 20_000, MaxOutputBytes: 65_536, MaxArtifactBytes: 1, MaxAttempts: 1},
-			PermittedEffect: durable.NonIdempotentWrite, CleanupRequired: true,
-		},
+		"task": document(g.t, key, described.StructuredContent.SchemaDigest, arguments, runtime),
+	}
+}
+
+// document is a submission whose logical task is its key.
+func document(t *testing.T, key, schema, arguments string, runtime time.Duration) durable.Submission {
+	t.Helper()
+	sum, err := durable.SumJSON([]byte(arguments))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return durable.Submission{
+		SchemaVersion: "penstock.task-submission/1", LogicalTaskID: key, AttemptID: "a", CorrelationID: "c", IdempotencyKey: key,
+		ProviderInterfaceVersion: schema, InputSHA256: sum, AcceptancePolicySHA256: sum, ArtifactScopeSHA256: sum,
+		DeadlineUnixMs: uint64(time.Now().Add(time.Minute).UnixMilli()), RetentionMs: 120_000,
+		Limits:          durable.Limits{MaxRuntimeMs: uint64(runtime.Milliseconds()), MaxOutputBytes: 65_536, MaxArtifactBytes: 1, MaxAttempts: 1},
+		PermittedEffect: durable.NonIdempotentWrite, CleanupRequired: true,
 	}
 }
 

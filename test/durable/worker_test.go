@@ -328,24 +328,14 @@ func TestADurableTaskRunsAtAnExampleWorkerOnceWhateverItsCallerRepeats(t *testin
 			t.Fatal(err)
 		}
 		who := durable.Caller{Principal: "p", Tenant: "t", Local: true}
-		args := json.RawMessage(`{"text":"one","seconds":0.1}`)
-		sum, err := durable.SumJSON(args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		document, err := json.Marshal(durable.Submission{
-			SchemaVersion: "penstock.task-submission/1", LogicalTaskID: "l", AttemptID: "a", CorrelationID: "c", IdempotencyKey: "k",
-			ProviderInterfaceVersion: target.Capability.Schema.String(), InputSHA256: sum, AcceptancePolicySHA256: sum, ArtifactScopeSHA256: sum,
-			DeadlineUnixMs: uint64(time.Now().Add(20 * time.Second).UnixMilli()), RetentionMs: 60_000,
-			Limits:          durable.Limits{MaxRuntimeMs: 10_000, MaxOutputBytes: 65_536, MaxArtifactBytes: 1, MaxAttempts: 1},
-			PermittedEffect: durable.NonIdempotentWrite, CleanupRequired: true,
-		})
+		args := `{"text":"one","seconds":0.1}`
+		submission, err := json.Marshal(document(t, "one", target.Capability.Schema.String(), args, 10*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var id string
 		for range 3 {
-			raw, err := c.Submit(ctx, &durable.Submit{Caller: who, Target: target, Arguments: args, Task: document})
+			raw, err := c.Submit(ctx, &durable.Submit{Caller: who, Target: target, Arguments: json.RawMessage(args), Task: submission})
 			if err != nil {
 				t.Fatal(err)
 			}
