@@ -67,9 +67,6 @@ func (r *Route) words() Spelling {
 func (r *Route) expired(now time.Time) bool { return now.UnixMilli() >= r.Expires }
 func (r *Route) late(now time.Time) bool    { return now.UnixMilli() >= r.Cutoff }
 
-// of tells whether the route is a caller's.
-func (r *Route) of(who *Caller) bool { return r.Principal == who.Principal && r.Tenant == who.Tenant }
-
 // record is the row of a route.
 func (r *Route) record() (*store.Route, error) {
 	if err := r.valid(); err != nil {
