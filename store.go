@@ -12,11 +12,12 @@ import (
 )
 
 // Store is where a gateway keeps what must survive it: the sessions of legacy
-// clients, those it holds at upstreams for them, who owns which task, and the
-// keys that seal. It is safe for concurrent use. Close it after the gateways that use it.
+// clients, those it holds at upstreams for them, who owns which task, what was
+// submitted durably, and the keys that seal. It is safe for concurrent use. Close it after the gateways that use it.
 type Store struct {
-	e    *engine.Store
-	ring [][]byte
+	e      *engine.Store
+	ring   [][]byte
+	shared bool // other processes may use it at the same time
 }
 
 // OpenStore opens the store that a document's state names, and brings its
@@ -36,7 +37,7 @@ func OpenStore(ctx context.Context, doc *config.Document, log *slog.Logger) (*St
 		_ = e.Close()
 		return nil, fmt.Errorf("state %s: sealing keys: %w", doc.State, err)
 	}
-	return &Store{e: e, ring: ring}, nil
+	return &Store{e: e, ring: ring, shared: doc.State.Engine() == config.EnginePostgres}, nil
 }
 
 // Durable reports whether what is stored survives this process.
@@ -53,6 +54,7 @@ func (s *Store) storage() gateway.Storage {
 	st := gateway.Storage{Sessions: s.e.Sessions(), Tasks: s.e.Tasks(), Ring: s.ring, Instance: s.e.Instance(), Health: s.e.Health}
 	if s.e.Durable() {
 		st.Souths, st.Claims = s.e.South(), s.e.Claims()
+		st.Routes, st.Leases, st.Shared = s.e.Routes(), s.e.Leases(), s.shared
 	}
 	return st
 }

@@ -29,6 +29,7 @@ func (d *decoder) check(doc *Document) {
 		d.checkUpstream(doc, doc.Upstreams[key])
 	}
 	d.checkServers(doc)
+	d.checkDurable(doc)
 	d.checkGovernance(doc)
 }
 

@@ -215,8 +215,14 @@ var badDocuments = map[string]badDocument{
 	"separator": {"servers: {default: {separator: '/'}}", []string{
 		`1:32: servers.default.separator: must be of the form ^[A-Za-z0-9_.-]{1,16}$, not "/"`,
 	}, false},
-	"not available": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: nonsense\ndurable: {}\n", []string{
-		`4:5: upstreams.jobs.durable: not available in this version`,
-		`5:1: durable: not available in this version`,
+	"durable without a pin": {"upstreams:\n  jobs:\n    command: [./jobs]\n    durable: {}\n", []string{
+		`4:14: upstreams.jobs.durable: pin is missing`,
+	}, false},
+	"durable and what it cannot be": {"state: sqlite:a.db\nupstreams:\n  jobs:\n    command: [./jobs]\n    era: legacy\n    durable: {pin: 'sha256:00', session: stateless}\ndurable: {max_retention: 1s, max_routes: 0}\n", []string{
+		`6:5: upstreams.jobs.durable: durable tasks need revision 2026-07-28, and era is legacy; remove one of the two`,
+		`6:20: upstreams.jobs.durable.pin: must be of the form ^sha256:[0-9a-f]{64}$, not "sha256:00"`,
+		`6:42: upstreams.jobs.durable.session: a child process keeps its state to itself, and nothing can be bound to the next one; write strict`,
+		`7:26: durable.max_retention: is less than durable.max_runtime, 30s; an outcome is kept at least as long as the task may run`,
+		`7:42: durable.max_routes: must be at least 1, not "0"`,
 	}, false},
 }

@@ -5,10 +5,7 @@ import "slices"
 // unavailable lists the keys whose feature this version does not have. They are
 // described by the structs and refused by name, never ignored. "*" stands for any
 // key of a map. A version that brings a feature takes its lines away.
-var unavailable = []string{
-	"upstreams.*.durable",
-	"durable",
-}
+var unavailable []string
 
 const notAvailable = "not available in this version"
 

@@ -52,7 +52,7 @@ func TestValidatePrintsEveryProblemAndFails(t *testing.T) {
 	want := path + ":1:1: x: unknown key\n" +
 		path + ":2:11: shutdown: must be more than zero, not \"0s\"\n" +
 		path + ":3:16: upstreams.j: url is missing\n" +
-		path + ":3:17: upstreams.j.durable: not available in this version\n"
+		path + ":3:26: upstreams.j.durable: pin is missing\n"
 	if stderr != want || stdout != "" {
 		t.Errorf("stdout %q, stderr:\n%s\nwant:\n%s", stdout, stderr, want)
 	}

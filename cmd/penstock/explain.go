@@ -31,14 +31,20 @@ func newExplainCommand() *cobra.Command {
 			"It is reached through its admin socket, whose address serve and demo print.\n\n" +
 			"With --as it also tells what the policy decides for a caller, and what each rule has to say: allowed,\n" +
 			"hidden (the caller is told that it does not exist), or that a call depends on its arguments. For the\n" +
-			"subject of an API key, tenant and scopes are those of the key; for others give what their token says.",
+			"subject of an API key, tenant and scopes are those of the key; for others give what their token says.\n\n" +
+			"With --pin and without NAME it prints the digest of what an upstream offers now: its revision, its capabilities,\n" +
+			"and every tool, resource, template and prompt in full. Review them before you write it into the document.",
 		Example: `  penstock explain tickets__create
   penstock explain tickets__create --as alice
-  penstock explain tickets__create --as bob --tenant acme --scope mcp --claim 'groups=["ops"]'`,
+  penstock explain tickets__create --as bob --tenant acme --scope mcp --claim 'groups=["ops"]'
+  penstock explain --pin jobs`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.pin != "":
-				return &usageError{errors.New("--pin is not available in this version")}
+				if len(args) != 0 {
+					return &usageError{errors.New("--pin takes the place of NAME")}
+				}
+				return f.runPin(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			case len(args) != 1:
 				return &usageError{fmt.Errorf("explain takes one NAME, %d were given", len(args))}
 			}
@@ -62,7 +68,7 @@ func newExplainCommand() *cobra.Command {
 	fl.StringArrayVar(&f.claims, "claim", nil, "with --as: a claim of the caller's token as `NAME=VALUE`, where VALUE is JSON or a text; may be repeated")
 	fl.StringVar(&f.config, "config", "", "configuration `FILE` of the running gateway, to find its admin socket")
 	fl.StringVar(&f.admin, "admin", "", "`ADDR` of the admin socket, unix:PATH")
-	fl.StringVar(&f.pin, "pin", "", "capability digest of an `UPSTREAM` (not available in this version)")
+	fl.StringVar(&f.pin, "pin", "", "print the digest of what this `UPSTREAM` offers, for its durable.pin")
 	return cmd
 }
 

@@ -50,7 +50,8 @@ func newRootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newServeCommand(), newStdioCommand(), newDemoCommand(), newBenchCommand(), newCallCommand(), newInitCommand(),
-		newValidateCommand(), newSchemaCommand(), newKeyCommand(), newTasksCommand(), newExplainCommand(), newAuditCommand(), newVersionCommand(),
+		newValidateCommand(), newSchemaCommand(), newKeyCommand(), newTasksCommand(), newExplainCommand(), newAuditCommand(), newVerifyCommand(),
+		newNeutralUpstreamCommand(), newNeutralWorkerCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/demo"
+	"github.com/penstock-mcp/penstock/internal/qualify/neutral"
 )
 
 // asCommand makes the test binary be the command, so that processes can be
@@ -26,7 +28,7 @@ const asCommand = "PENSTOCK_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	// What the command starts of itself sees nothing of this environment.
-	child := len(os.Args) == 2 && (os.Args[1] == guardName || os.Args[1] == benchName)
+	child := len(os.Args) > 1 && slices.Contains([]string{guardName, benchName, neutral.UpstreamCommand, neutral.WorkerCommand}, os.Args[1])
 	if os.Getenv(asCommand) != "" || child {
 		main()
 		return

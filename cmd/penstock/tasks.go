@@ -21,14 +21,16 @@ type tasksFlags struct {
 	explainFlags // how the gateway is found
 	upstream     string
 	json         bool
+	durable      bool   // durable tasks alone
+	phase        string // of durable tasks
 }
 
 func newTasksCommand() *cobra.Command {
 	var f tasksFlags
 	cmd := &cobra.Command{
 		Use:   "tasks",
-		Short: "See and cancel the tasks that callers have at upstreams",
-		Long: "Ask the running gateway for the tasks that it remembers, of all callers.\n" +
+		Short: "See, cancel and resolve the tasks that callers have at upstreams",
+		Long: "Ask the running gateway for the tasks that it remembers, of all callers, durable ones among them.\n" +
 			"It is reached through its admin socket, whose address serve and demo print.",
 		Args: asUsage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -38,6 +40,8 @@ func newTasksCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	list.Flags().StringVar(&f.upstream, "upstream", "", "only those of this `UPSTREAM`")
+	list.Flags().BoolVar(&f.durable, "durable", false, "only durable tasks")
+	list.Flags().StringVar(&f.phase, "phase", "", "only durable tasks in this `PHASE`, such as reconciliation_required")
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show who has a task, and where", Args: asUsage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +54,7 @@ func newTasksCommand() *cobra.Command {
 			return f.cancel(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
 	}
-	for _, sub := range []*cobra.Command{list, show, cancel} {
+	for _, sub := range append([]*cobra.Command{list, show, cancel}, f.durableCommands()...) {
 		fl := sub.Flags()
 		fl.StringVar(&f.config, "config", "", "configuration `FILE` of the running gateway, to find its admin socket")
 		fl.StringVar(&f.admin, "admin", "", "`ADDR` of the admin socket, unix:PATH")
@@ -89,6 +93,19 @@ func (f *tasksFlags) ask(ctx context.Context, method, path string, q url.Values,
 }
 
 func (f *tasksFlags) list(ctx context.Context, w io.Writer) error {
+	if f.phase != "" {
+		f.durable = true
+	}
+	if !f.durable {
+		if err := f.owned(ctx, w); err != nil {
+			return err
+		}
+	}
+	return f.routes(ctx, w)
+}
+
+// owned prints the tasks that are known by the ids of their upstreams.
+func (f *tasksFlags) owned(ctx context.Context, w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if !f.json {
 		fmt.Fprintln(table, "ID\tUPSTREAM\tTOOL\tCALLER\tCREATED\tEXPIRES\tSTATE")
@@ -138,6 +155,9 @@ func taskState(t *gateway.TaskOut) string {
 }
 
 func (f *tasksFlags) show(ctx context.Context, w io.Writer, id string) error {
+	if isDurable(id) {
+		return f.showRoute(ctx, w, id)
+	}
 	var page gateway.TasksOut
 	if err := f.ask(ctx, http.MethodGet, "/tasks/show", url.Values{"id": {id}}, &page); err != nil {
 		return err
@@ -161,6 +181,9 @@ func (f *tasksFlags) show(ctx context.Context, w io.Writer, id string) error {
 }
 
 func (f *tasksFlags) cancel(ctx context.Context, w io.Writer, id string) error {
+	if isDurable(id) {
+		return f.cancelRoute(ctx, w, id)
+	}
 	var out []gateway.CancelledOut
 	if err := f.ask(ctx, http.MethodPost, "/tasks/cancel", url.Values{"id": {id}}, &out); err != nil {
 		return err

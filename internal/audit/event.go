@@ -20,7 +20,7 @@ const (
 // What is empty or zero is left out of the line. Strings of over 512 bytes are
 // cut and end with an ellipsis then; invalid UTF-8 becomes U+FFFD. The members of the
 // line are, in this order: time, duration_us, server, method, kind, name,
-// original, upstream, issuer, tenant, subject, credential, source, decision,
+// original, upstream, via, issuer, tenant, subject, credential, source, decision,
 // rule, outcome, code, bytes_in, bytes_out, request, trace, session, detail and
 // one of arguments, arguments_text and arguments_bytes.
 type Event struct {
@@ -31,6 +31,7 @@ type Event struct {
 	Source                              string // the client's address
 
 	Server, Method, Kind, Name, Original, Upstream string
+	Via                                            string // the gateway's own tool by which that was called
 
 	Decision, Rule string // "allow", "deny", "hidden", "" (nothing decided); the rule's id
 
@@ -65,6 +66,7 @@ func appendEvent(dst []byte, e *Event, now func() time.Time) []byte {
 	dst = appendText(dst, `,"name":`, e.Name)
 	dst = appendText(dst, `,"original":`, e.Original)
 	dst = appendText(dst, `,"upstream":`, e.Upstream)
+	dst = appendText(dst, `,"via":`, e.Via)
 	dst = appendText(dst, `,"issuer":`, e.Issuer)
 	dst = appendText(dst, `,"tenant":`, e.Tenant)
 	dst = appendText(dst, `,"subject":`, e.Subject)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -124,4 +125,13 @@ func token(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// HeaderParams reads the x-mcp-header annotations of a whole tool object.
+func HeaderParams(tool []byte) ([]HeaderParam, error) {
+	it, err := parseItem(mcp.Tools, tool, reading{headers: true})
+	if err != nil {
+		return nil, err
+	}
+	return it.params, nil
 }

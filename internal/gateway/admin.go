@@ -59,6 +59,7 @@ func (g *Gateway) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /ready", g.Details())
 	g.adminTasks(mux)
+	g.adminDurable(mux)
 	mux.HandleFunc("GET /explain", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		only := q.Get("server")

@@ -26,6 +26,18 @@ func (g *Gateway) call(ctx context.Context, x *north.Exchange, v *server) error 
 	if err != nil {
 		return fault.New(fault.InvalidParams, "params.%s is missing or not a string", param)
 	}
+	if v.meta != nil {
+		if c := g.metaCalled(ctx, x, v, id); c != nil {
+			return c.serve(ctx)
+		}
+	}
+	return g.callNamed(ctx, x, v, id, false)
+}
+
+// callNamed is call from step 5 on, of the target that id names. within says that
+// it is named within another call, where no header repeats its arguments.
+func (g *Gateway) callNamed(ctx context.Context, x *north.Exchange, v *server, id string, within bool) error {
+	span := targetSpan(x)
 	t, err := v.catalog.Resolve(ctx, g.scope(x), x.Method.Kind, id)
 	if err != nil {
 		return notFound(x, id, g.unresolved(x, v, &t, id, err))
@@ -33,7 +45,7 @@ func (g *Gateway) call(ctx context.Context, x *north.Exchange, v *server) error 
 	if err := g.authorize(ctx, x, v, &t, id); err != nil {
 		return notFound(x, id, err)
 	}
-	if x.Era == mcp.Modern && !x.Headerless && len(t.Params) > 0 {
+	if x.Era == mcp.Modern && !x.Headerless && !within && len(t.Params) > 0 {
 		if err := checkParams(x, t.Params); err != nil {
 			return err
 		}

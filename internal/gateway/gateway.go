@@ -65,6 +65,7 @@ type Gateway struct {
 	follows   *follows                 // likewise
 	vigils    *task.Vigils             // likewise
 	locator   *task.Locator
+	durable   *durables               // nil: there are no durable tasks
 	tokens    *tokens                 // shared with predecessor and successor
 	ends      map[string]func()       // of what makes the credentials of an upstream, by key
 	overseen  *overseen               // shared with predecessor and successor
@@ -85,7 +86,8 @@ type server struct {
 	members []*member // by key
 	keys    []string  // of members
 	byKey   map[string]*member
-	tag     bool // put the origin tag into results
+	tag     bool       // put the origin tag into results
+	meta    *metaTools // nil: the gateway has no tools of its own here
 }
 
 // member is an upstream as one virtual server sees it, with what does not
@@ -176,6 +178,7 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 		}
 		g.knowKept(doc.Upstreams[key], g.upstreams[key])
 	}
+	g.durable = g.durables(before)
 	paths := map[string]string{}
 	for _, name := range doc.ServerNames() {
 		s, err := g.newServer(doc.Servers[name], g.keys.cursor)
@@ -215,6 +218,9 @@ func New(doc *config.Document, version Version, log *slog.Logger, storage Storag
 // not of its predecessor's any more. It is called once requests come here.
 func (g *Gateway) Succeed() {
 	g.follows.rebind(g)
+	if g.durable != nil {
+		g.durable.sources.rebind(g)
+	}
 	g.board.Rebind(rooms{g})
 }
 
@@ -233,6 +239,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, server string, in io.Reader, o
 func (g *Gateway) Start() {
 	g.identity.start()
 	g.keeping.start()
+	g.durable.start(g)
 	g.audit.engine.start()
 	for key, u := range g.upstreams {
 		var known atomic.Bool
@@ -242,6 +249,9 @@ func (g *Gateway) Start() {
 				g.changed(key)
 			}
 			g.board.Recheck(key)
+			if g.durable != nil {
+				g.durable.sources.changed(key)
+			}
 		})
 		u.Start()
 	}
@@ -292,6 +302,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.vigils.Close()
 	g.follows.Close()
 	g.board.Close()
+	g.durable.end(ctx, nil)
 	for _, u := range g.upstreams {
 		u.EndSession(g.watchKey())
 	}

@@ -18,6 +18,9 @@ type Storage struct {
 	Sessions store.Sessions // northern sessions
 	Souths   store.Souths   // southbound ones; nil: they end with the process
 	Tasks    store.Tasks    // who owns which task; nil: in the process
+	Routes   store.Routes   // durable tasks; nil, or without Leases: there are none
+	Leases   store.Leases   // for durable tasks
+	Shared   bool           // other processes may use the store at the same time
 	Claims   store.Claims   // on GET streams; nil: no other process shares the sessions
 	Ring     [][]byte       // sealing keys of this store; the document's own come first
 	Instance string         // names this process in shared records

@@ -32,6 +32,9 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 	if err != nil {
 		return err
 	}
+	if v.meta != nil && x.Method.Kind == mcp.Tools {
+		g.listMeta(x, v, &l)
+	}
 	head := make([]byte, 0, 32)
 	head = append(head, `{"`...)
 	head = append(head, x.Method.Kind.String()...)

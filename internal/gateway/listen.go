@@ -44,8 +44,18 @@ func (g *Gateway) subscriptions(ctx context.Context, x *north.Exchange) error {
 	if len(filter.TaskIDs) > 0 {
 		t.follows, t.ear = g.follows, g.follows.Listen(l.Nudge)
 		defer t.ear.Close()
-		if filter.TaskIDs, err = g.followed(ctx, x, t.ear, filter.TaskIDs); err != nil {
+		who := g.durableCaller(x)
+		routes, others, err := g.followedRoutes(ctx, &t, who, filter.TaskIDs)
+		if err != nil {
 			return err
+		}
+		if filter.TaskIDs, err = g.followed(ctx, x, t.ear, others); err != nil {
+			return err
+		}
+		if len(routes) > 0 {
+			filter.TaskIDs = append(filter.TaskIDs, routes...)
+			t.routeEar = g.durable.ears.listenRoutes(ctx, &t, who, routes, l.Nudge)
+			defer t.routeEar.close()
 		}
 	}
 	wait, cancel := context.WithTimeout(ctx, confirmTime)
@@ -103,6 +113,8 @@ type teller struct {
 
 	follows *follows
 	ear     *task.Ear // nil: no tasks are listened for
+
+	routeEar *routeEar // likewise, of durable ones
 }
 
 func (t *teller) acknowledge(f mcp.Filter) error {
@@ -136,6 +148,9 @@ func (t *teller) follow(ctx context.Context, l *relay.Listener) error {
 			}
 		}
 		if err := t.tasks(ctx); err != nil {
+			return err
+		}
+		if err := t.routes(ctx); err != nil {
 			return err
 		}
 		if errors.Is(end, relay.ErrSlow) {

@@ -46,7 +46,7 @@ func (g *Gateway) Record(x *north.Exchange) {
 	}
 	e := audit.Event{
 		Time: t.Began, Duration: d, Source: t.Source, Server: x.Server, Method: method,
-		Kind: t.Kind, Name: t.Name, Original: t.Original, Upstream: t.Upstream,
+		Kind: t.Kind, Name: t.Name, Original: t.Original, Upstream: t.Upstream, Via: t.Via,
 		Decision: t.Decision, Rule: t.Rule, Outcome: t.Outcome, Code: t.Code, BytesIn: t.In, BytesOut: t.Out,
 		RequestID: t.RequestID, TraceID: t.TraceID, Detail: t.Detail,
 	}

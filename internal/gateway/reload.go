@@ -58,6 +58,7 @@ func (g *Gateway) Retire(ctx context.Context, successor *Gateway) {
 	g.cut(end)
 	g.closeExcept(end, successor)
 	g.hooks.Close()
+	g.durable.end(end, successor.durable)
 	g.identity.end(end)
 	if successor.tracer != g.tracer {
 		g.endTraces(end)

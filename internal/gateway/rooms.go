@@ -61,8 +61,16 @@ func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d re
 	scope := catalog.Scope{Principal: view.Principal, Caps: view.Caps}
 	c, _ := view.Who.(*caller)
 	who := r.g.viewer(c, v)
-	if d.Seen, d.Whole, err = v.catalog.Digest(ctx, scope, who, kind); err != nil || kind != mcp.Resources {
+	if d.Seen, d.Whole, err = v.catalog.Digest(ctx, scope, who, kind); err != nil {
 		return d, err
+	}
+	if kind == mcp.Tools && v.meta != nil {
+		// Who cannot see the tool that comes and goes hears of a change once too often.
+		state := r.g.metaState(v)
+		d.Seen, d.Whole = sha256.Sum256(append(d.Seen[:], state)), sha256.Sum256(append(d.Whole[:], state))
+	}
+	if kind != mcp.Resources {
+		return d, nil
 	}
 	seen, whole, err := v.catalog.Digest(ctx, scope, who, mcp.Templates)
 	d.Seen = sha256.Sum256(append(d.Seen[:], seen[:]...))
@@ -72,6 +80,9 @@ func (r rooms) Digest(ctx context.Context, view relay.View, kind mcp.Kind) (d re
 
 // Invalidate implements relay.Rooms.
 func (r rooms) Invalidate(upstream string, kind mcp.Kind) {
+	if r.g.durable != nil {
+		r.g.durable.sources.doubt(upstream)
+	}
 	for _, v := range r.g.servers {
 		if v.byKey[upstream] == nil {
 			continue

@@ -21,6 +21,11 @@ func (g *Gateway) Snapshot() observe.Snapshot {
 	} else {
 		s.StoreUp = false
 	}
+	if g.durable.used(g.doc) {
+		if n, err := g.storage.Routes.Count(ctx); err == nil {
+			s.DurableRoutes = n
+		}
+	}
 	a := g.audit.log.Stats()
 	s.AuditWritten, s.AuditLost, s.AuditFailures, s.AuditRotations = a.Written, a.Lost, a.Failures, a.Rotations
 	s.AuditFailing, s.AuditQueued = a.Failing, a.Queued

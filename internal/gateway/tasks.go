@@ -72,6 +72,9 @@ func (g *Gateway) task(ctx context.Context, x *north.Exchange, v *server) error 
 		return fault.New(fault.InvalidParams, "params.taskId is missing or not a string")
 	}
 	x.Trail.Kind, x.Trail.Name = "task", id
+	if served, err := g.durableTask(ctx, x, v, id); served || err != nil {
+		return err
+	}
 	rec, err := g.owned(ctx, x, v, id)
 	if err != nil {
 		return err

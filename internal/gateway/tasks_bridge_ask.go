@@ -24,7 +24,7 @@ func (b *bridge) watch() bool {
 		caps = mcp.ClientCaps{}
 	}
 	r := b.g.ownTaskRequest(b.link, mcp.TasksResult, b.id)
-	r.Idle, r.Timeout = true, time.Duration(b.g.doc.Limits.CallTimeoutMax)
+	r.Aside, r.Timeout = true, time.Duration(b.g.doc.Limits.CallTimeoutMax)
 	if b.link.Caps() != "" {
 		r.Beside = false // where a call is asked is where it has its turn
 		r.OnRequest = func(_ context.Context, s *wire.Answer) ([]byte, error) { return b.asked(r, caps, s) }

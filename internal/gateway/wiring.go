@@ -247,6 +247,7 @@ func (g *Gateway) newServer(c *config.Server, cursorKey []byte) (*server, error)
 		v.members, v.keys = append(v.members, m), append(v.keys, key)
 		v.byKey[key] = m
 	}
+	v.meta = g.metaOf(c)
 	var err error
 	if v.catalog, err = catalog.New(o, &fetcher{g: g, v: v}); err != nil {
 		return nil, err

@@ -91,6 +91,19 @@ func (x *Exchange) Rewrite(arguments []byte) error {
 	return wire.Parse(raw, m)
 }
 
+// Retarget puts another name and a raw object of arguments in the place of the
+// message's own. It is parsed anew, as Rewrite does.
+func (x *Exchange) Retarget(name string, arguments []byte) error {
+	m := &x.Msg
+	edits := []wire.Edit{{Span: m.Name, With: wire.AppendString(nil, name)}, {Span: m.Arguments, With: arguments}}
+	if m.Arguments.Start < m.Name.Start {
+		edits[0], edits[1] = edits[1], edits[0]
+	}
+	raw := wire.Splice(make([]byte, 0, len(m.Raw)+len(name)), m.Raw, edits...)
+	m.Reset()
+	return wire.Parse(raw, m)
+}
+
 // ID is the request's JSON-RPC id, raw.
 func (x *Exchange) ID() []byte { return x.Msg.ID.Of(x.Msg.Raw) }
 

@@ -34,6 +34,7 @@ type Trail struct {
 	Verb      string // of an HTTP request that carries no message: "GET", "DELETE"
 
 	Kind, Name, Original, Upstream string // the target, as far as it is known
+	Via                            string // the gateway's own tool that named the target; ""
 	Decision, Rule                 string // of the policy
 	Detail                         string // a few words
 	TraceID                        string

@@ -87,6 +87,10 @@ var (
 		"Requests refused by a limit, by its scope; principal and in_flight are one caller, global is all together: raise the limit or find the caller in the audit", "scope")
 	tasks = define("counter", "tasks_total",
 		"What became of tasks and of ids that were asked for; refused, withheld and collision: a tool ran whose task nobody can follow; foreign: somebody asks for the tasks of others; notified: a listener was told of one", "event")
+	durableMoves = define("counter", "durable_transitions_total",
+		"Transitions of durable tasks, by the phase that they led to; reconciliation_required: the outcome of a submission is unknown, and penstock tasks list --durable names it", "phase")
+	durableRoutes = define("gauge", "durable_routes",
+		"Durable tasks that are stored, by phase, expired ones that were not swept yet among them; at durable.max_routes together no more are taken", "phase")
 	hookSeconds = define("histogram", "hook_duration_seconds",
 		"Time of each hook; its _count is the number of runs. Every call waits for it; outcome error_* or too_large_*: on_error decided in the hook's place", "hook", "event", "outcome")
 	grantSeconds = define("histogram", "grant_duration_seconds",

@@ -33,6 +33,7 @@ type Metrics struct {
 	decisions  *handles[string, prometheus.Counter]
 	limited    *handles[string, prometheus.Counter]
 	tasks      *handles[string, prometheus.Counter]
+	durables   *handles[string, prometheus.Counter]
 	reloads    *handles[string, prometheus.Counter]
 
 	watched atomic.Pointer[func() Snapshot]
@@ -59,6 +60,7 @@ func NewMetrics(version string) *Metrics {
 	m.decisions = m.perWord(decisions, over)
 	m.limited = m.perWord(limited, over)
 	m.tasks = m.perWord(tasks, over)
+	m.durables = m.perWord(durableMoves, over)
 	m.reloads = m.perWord(reloads, over)
 	m.reloads.get(OK)
 	m.reloads.get(Failed) // an alert sees a rise only from a value that was there before

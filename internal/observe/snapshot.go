@@ -15,6 +15,8 @@ type Snapshot struct {
 	AuditFailing                                           bool
 	AuditQueued                                            int64
 
+	DurableRoutes map[string]int // by phase; nil: there are none here
+
 	StoreUp    bool
 	CacheBytes int64
 	Draining   bool

@@ -114,6 +114,14 @@ func (m *Metrics) Task(event string) {
 	m.tasks.get(event).Inc()
 }
 
+// DurableTransition counts one transition of a durable task into a phase.
+func (m *Metrics) DurableTransition(phase string) {
+	if m == nil {
+		return
+	}
+	m.durables.get(phase).Inc()
+}
+
 // Reload counts one attempt to take over another document.
 func (m *Metrics) Reload(ok bool) {
 	if m == nil {

@@ -55,6 +55,7 @@ func (w *watch) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range ofUpstreams {
 		out <- d.desc
 	}
+	out <- durableRoutes.desc
 }
 
 // Collect implements prometheus.Collector. A panic of the function that is
@@ -71,6 +72,9 @@ func (w *watch) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, g := range gauges {
 		g.tell(out, g.of(&s))
+	}
+	for phase, n := range s.DurableRoutes {
+		durableRoutes.tell(out, float64(n), word(phase))
 	}
 	seen := make(map[string]bool, len(s.Upstreams))
 	for i := range s.Upstreams {

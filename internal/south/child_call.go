@@ -46,7 +46,7 @@ func (p *process) exchange(a *Answer, l *Link, r *Request) error {
 	if !r.Beside {
 		p.begin(w)
 	}
-	sent, err := p.write(a.ctx, r.Body)
+	sent, err := p.writeBehind(a.ctx, r.Body, r.Fence)
 	if err == nil {
 		err = p.await(a, l, r, w)
 	}
@@ -62,7 +62,7 @@ func (p *process) exchange(a *Answer, l *Link, r *Request) error {
 	}
 	var f *fault.Error
 	switch {
-	case errors.As(err, &f), errors.Is(err, errEvent):
+	case errors.As(err, &f), errors.Is(err, errEvent), fenced(err):
 		return err
 	case !sent && a.ctx.Err() == nil:
 		return p.u.unsent(err)

@@ -245,6 +245,11 @@ func (p *process) lostErr() error {
 // message is ended, for nothing could follow it. sent is false when the child
 // cannot have seen the message.
 func (p *process) write(ctx context.Context, body []byte) (sent bool, err error) {
+	return p.writeBehind(ctx, body, nil)
+}
+
+// writeBehind is write for a message that a fence may hold back; nil: there is none.
+func (p *process) writeBehind(ctx context.Context, body []byte, fence func() error) (sent bool, err error) {
 	select {
 	case p.writing <- struct{}{}:
 	case <-ctx.Done():
@@ -263,6 +268,9 @@ func (p *process) write(ctx context.Context, body []byte) (sent bool, err error)
 			p.line = nil
 		}
 	}()
+	if err := passFence(fence); err != nil {
+		return false, err
+	}
 	return p.push(ctx, p.line)
 }
 

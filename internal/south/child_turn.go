@@ -57,7 +57,7 @@ func (l *Link) consult(a *Answer, r *Request) error {
 		return err
 	}
 	a.clock.alive()
-	if !r.Idle {
+	if !r.Aside {
 		if err := u.acquire(a.ctx); err != nil {
 			return err
 		}

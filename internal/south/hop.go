@@ -38,6 +38,9 @@ type hopRequest struct {
 	// sent is set as soon as the upstream may have enough of the request to act
 	// on it: while it is false, nothing can have run.
 	sent bool
+	// fence is asked before the first byte is written; its error ends the request.
+	// Nil: there is none.
+	fence func() error
 }
 
 // hopResponse is what the gateway reads of a response's head. Of a field that

@@ -57,6 +57,10 @@ func (h *plainHop) do(ctx context.Context, r *hopRequest) (*hopResponse, error) 
 		if err != nil {
 			return nil, gaveUp(ctx, "connecting", err)
 		}
+		if err := passFence(r.fence); err != nil {
+			c.close()
+			return nil, err
+		}
 		resp, err := h.exchange(ctx, c, r, uri)
 		if err != nil && reused && !r.sent && ctx.Err() == nil {
 			continue // the peer closed it just now; at last a new one is dialled

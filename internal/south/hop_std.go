@@ -56,11 +56,20 @@ func (h *stdHop) do(ctx context.Context, r *hopRequest) (*hopResponse, error) {
 	}
 	var sent atomic.Bool
 	b := &stdBody{}
+	b.request.fence = r.fence
 	req := h.request(ctx, r, &sent, &b.request)
 	resp, err := h.t.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		_ = resp.Body.Close()
 		err = errSwitch
+	}
+	if held := b.request.refused(); held != nil {
+		// The head may have gone ahead; without its body it is no request.
+		b.request.end()
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, held
 	}
 	r.sent = r.sent || sent.Load()
 	if err != nil {
@@ -134,8 +143,17 @@ func (b *stdBody) Close() error {
 
 // pieces is the right to read the request's body.
 type pieces struct {
-	mu    sync.Mutex // guards ended; held while bytes of the body are copied
+	mu    sync.Mutex // guards what follows; held while bytes of the body are copied
 	ended bool
+	fence func() error // asked before the first byte; nil: there is none
+	held  error        // what it said
+}
+
+// refused is what the fence said, if it held the request back.
+func (s *pieces) refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
 }
 
 func (s *pieces) end() {
@@ -147,9 +165,10 @@ func (s *pieces) end() {
 // piece is one reader of the request's body. It has no WriteTo on purpose: that
 // would hand the bytes themselves to the network.
 type piece struct {
-	of   *pieces
-	rest []byte
-	sent *atomic.Bool
+	of     *pieces
+	rest   []byte
+	sent   *atomic.Bool
+	passed bool // the fence
 }
 
 // Read copies the next bytes, while the exchange lasts.
@@ -162,6 +181,13 @@ func (p *piece) Read(dst []byte) (int, error) {
 	if len(p.rest) == 0 {
 		return 0, io.EOF
 	}
+	if p.of.held == nil && !p.passed {
+		p.of.held = passFence(p.of.fence)
+	}
+	if p.of.held != nil {
+		return 0, p.of.held
+	}
+	p.passed = true
 	p.sent.Store(true)
 	n := copy(dst, p.rest)
 	p.rest = p.rest[n:]

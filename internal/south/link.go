@@ -56,9 +56,14 @@ type Request struct {
 	// caller left behind, such as a task: where that call ran in a process of the
 	// caller's alone it goes there, too, if it still runs, beside the call in flight.
 	Beside bool
-	// Idle says that the request waits for something that happens at the upstream by
-	// itself, perhaps for long: it takes none of the upstream's slots.
-	Idle bool
+	// Aside says that the request takes none of the upstream's slots (max_concurrent):
+	// it is about what runs already and must not wait until that has ended, or waits,
+	// perhaps for long, for what happens at the upstream by itself.
+	Aside bool
+	// Fence is asked right before the first byte of the request leaves, on each try.
+	// Its error ends the request unsent, as a FencedError. Nil: there is none. It
+	// is called on a goroutine of the transport's, one at a time.
+	Fence func() error
 
 	// Where Respond goes; set before OnRequest is called for the first time.
 	asker *Answer
@@ -164,7 +169,7 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 			l = own
 		}
 	}
-	if !r.Idle {
+	if !r.Aside {
 		if err := u.acquire(a.ctx); err != nil {
 			a.end()
 			return nil, err
@@ -193,7 +198,8 @@ func (l *Link) Send(ctx context.Context, r *Request) (*Answer, error) {
 }
 
 func (l *Link) exchange(a *Answer, r *Request) error {
-	h := head{params: r.Params, trace: r.Traceparent}
+	u := l.Upstream
+	h := head{params: r.Params, trace: r.Traceparent, fence: r.Fence}
 	var live *wireSession
 	if l.session != nil {
 		if r.Level != "" {
@@ -220,6 +226,9 @@ func (l *Link) exchange(a *Answer, r *Request) error {
 		if resp, err = a.post(r.Body, &h); err != nil {
 			return err
 		}
+	}
+	if live == nil && resp.session != "" {
+		u.issues.Store(true)
 	}
 	status := resp.status
 	if err = a.receive(l, r, resp, &h); err != nil || status != http.StatusBadRequest || live == nil || live.id == "" || !a.lostSession() {

@@ -40,6 +40,7 @@ type head struct {
 	method, name, version, session, lastEventID string
 	authorization, trace                        string
 	params                                      []Param
+	fence                                       func() error
 }
 
 // Param is one Mcp-Param header, ready for the wire.
@@ -86,7 +87,7 @@ func (u *Upstream) send(ctx context.Context, verb string, body []byte, h *head) 
 	var space [10]field
 	fields := h.fields(space[:0], verb)
 	for hops := 0; ; hops++ {
-		r := hopRequest{verb: verb, url: endpoint, fields: fields, body: body}
+		r := hopRequest{verb: verb, url: endpoint, fields: fields, body: body, fence: h.fence}
 		resp, err := u.hop.do(ctx, &r)
 		if err != nil {
 			return nil, u.transportFault(ctx, err, r.sent)
@@ -122,6 +123,9 @@ var errDeadline = errors.New("the call's deadline passed")
 // transportFault turns an error of the transport into ours. What matters to
 // the caller is whether anything may have run.
 func (u *Upstream) transportFault(ctx context.Context, err error, sent bool) error {
+	if fenced(err) {
+		return err
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, errDeadline) {
 			if !sent {

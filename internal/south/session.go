@@ -176,7 +176,7 @@ func nothingRan(err error) error {
 // transportOnly keeps an upstream's own errors from the breaker.
 func transportOnly(err error) error {
 	var f *fault.Error
-	if errors.Is(err, errAnswered) {
+	if errors.Is(err, errAnswered) || fenced(err) {
 		return nil
 	}
 	if errors.As(err, &f) && f.Code != fault.ConnectionLost && f.Code != fault.UpstreamTimeout && f.Code != fault.UpstreamUnavailable {

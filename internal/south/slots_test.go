@@ -85,7 +85,7 @@ func TestWhatWaitsForSomethingElseTakesNoSlot(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		r := toolsCall(l)
-		r.Idle = true
+		r.Aside = true
 		if _, err := send(t, l, r); err != nil {
 			t.Errorf("the wait: %v", err)
 		}

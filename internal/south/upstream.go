@@ -59,6 +59,7 @@ type Upstream struct {
 	endpoint atomic.Pointer[url.URL]
 	info     atomic.Pointer[Info]
 	lastErr  atomic.Pointer[failure]
+	issues   atomic.Bool // see IssuesSessions
 	nonce    string
 	ids      atomic.Uint64
 	modern   *Link

@@ -118,3 +118,19 @@ func taskOptions(address string, b conformance.Bounds) engine.Options {
 	}
 	return engine.Options{URL: address, Now: b.Now, Tasks: none(b.Max), TasksPerPrincipal: none(b.MaxFor)}
 }
+
+func TestRoutesConform(t *testing.T) {
+	each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		conformance.Routes(t, func(t *testing.T, now func() time.Time) store.Routes {
+			return open(t, engine.Options{URL: fresh(t), Now: now}).Routes()
+		})
+	})
+}
+
+func TestLeasesConform(t *testing.T) {
+	each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		conformance.Leases(t, func(t *testing.T) store.Leases {
+			return open(t, engine.Options{URL: fresh(t)}).Leases()
+		})
+	})
+}

@@ -14,5 +14,8 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv(minterEnv); address != "" {
 		minter(address)
 	}
+	if address := os.Getenv(submitterEnv); address != "" {
+		submitter(address)
+	}
 	os.Exit(pgtest.Main(m))
 }

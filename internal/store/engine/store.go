@@ -55,6 +55,8 @@ type Store struct {
 	souths   *tables.Souths
 	claims   *tables.Claims
 	tasks    store.Tasks
+	routes   *tables.Routes
+	leases   *tables.Leases
 }
 
 // database is what the engines have in common.
@@ -88,6 +90,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.keys = tables.NewKeys(s.db, o.Now)
 	s.souths = tables.NewSouths(s.db, o.Souths, o.Now)
 	s.claims = tables.NewClaims(s.db)
+	s.routes = tables.NewRoutes(s.db, o.Now)
+	s.leases = tables.NewLeases(s.db)
 	if o.URL == "memory:" {
 		s.sessions = &inMemory{memory.NewSessions(o.Sessions, o.SessionsPerPrincipal, o.IdleSession, o.Now), s.claims}
 		s.tasks = memory.NewTasks(o.Tasks, o.TasksPerPrincipal, o.Now)
@@ -163,6 +167,14 @@ func (s *Store) Claims() store.Claims { return s.claims }
 // Tasks is the repository of who owns which task. Its owner calls Expire: Run
 // does not, for how long records are kept is not the store's to know.
 func (s *Store) Tasks() store.Tasks { return s.tasks }
+
+// Routes is the repository of durable submissions. Its owner calls Expire. Where
+// the store is not Durable it keeps no promise beyond the process: whoever offers
+// durable submissions asks first.
+func (s *Store) Routes() store.Routes { return s.routes }
+
+// Leases is the repository of leases. Its owner calls Expire.
+func (s *Store) Leases() store.Leases { return s.leases }
 
 // Health tells whether the store can be read and written. It waits a few
 // seconds at most.

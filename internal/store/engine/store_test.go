@@ -31,6 +31,8 @@ func TestAClosedStoreRefusesEverything(t *testing.T) {
 			"ring":   func(ctx context.Context) error { _, err := s.Keys().Ring(ctx); return err },
 			"claim":  func(ctx context.Context) error { _, err := s.Claims().Take(ctx, "a", "one"); return err },
 			"south":  func(ctx context.Context) error { _, err := s.South().Put(ctx, &store.South{}); return err },
+			"route":  func(ctx context.Context) error { _, err := s.Routes().Get(ctx, "a"); return err },
+			"lease":  func(ctx context.Context) error { return s.Leases().Delete(ctx, "a") },
 			"health": s.Health,
 			"sweep":  s.Sweep,
 		} {
@@ -40,6 +42,15 @@ func TestAClosedStoreRefusesEverything(t *testing.T) {
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("second close: %v", err)
+		}
+	})
+}
+
+func TestOnlyMemoryIsNotDurable(t *testing.T) {
+	each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		address := fresh(t)
+		if s := open(t, engine.Options{URL: address}); s.Durable() != (address != "memory:") {
+			t.Errorf("durable: %v", s.Durable())
 		}
 	})
 }

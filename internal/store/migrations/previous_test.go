@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// previous are statements that the version before tasks runs, which may be
+// previous are statements that the version before routes runs, which may be
 // beside this one while the instances of a fleet are replaced.
 var previous = []string{
 	`INSERT INTO sessions (id, server, principal, revision, capabilities, client_info, log_level, generation, created, subscriptions, last_used, instance)
@@ -28,13 +28,17 @@ var previous = []string{
 	`INSERT INTO souths (key, server, upstream, north, id, revision, instance, generation, created, last_used)
 		VALUES ($2, 'default', 'jobs', $1, $2, '2025-06-18', 'one', 1, 1, $3)`,
 	`INSERT INTO claims (session, owner, generation) SELECT $1, 'one', 1 WHERE $3 > 0 AND length($2) > 0`,
+	`INSERT INTO tasks (hash, principal, sealed, server, upstream, tool, exposed, legacy, replica, instance, session, located, mark, created, expires, used, generation)
+		VALUES ($2, $2, $2, 'default', 'jobs', $2, $2, 0, NULL, $1, '', 0, 0, 1, 0, $3, 1)`,
+	`INSERT INTO task_counts (scope, slot, n) SELECT $2, 0, 1 WHERE $3 > 0 AND $1 <> ''`,
+	`UPDATE tasks SET used = CASE WHEN used < $3 THEN $3 ELSE used END, mark = 1, generation = generation + 1 WHERE hash = $2 AND instance = $1`,
 	`UPDATE sessions SET last_used = CASE WHEN last_used < $3 THEN $3 ELSE last_used END WHERE id = $1 AND principal = $2`,
 	`DELETE FROM counts WHERE n <= 0 AND scope <> $2 AND $1 <> '' AND $3 > 0`,
 }
 
 // A database of the version before keeps its data through the migration, which
 // that version's open connections live through.
-func TestTheMigrationToTasksKeepsWhatThereIs(t *testing.T) {
+func TestTheMigrationToRoutesKeepsWhatThereIs(t *testing.T) {
 	for dialect, place := range map[migrations.Dialect]func(t *testing.T) (driver, source, address string){
 		migrations.SQLite: func(t *testing.T) (driver, source, address string) {
 			path := filepath.Join(t.TempDir(), "penstock.db")
@@ -53,7 +57,7 @@ func TestTheMigrationToTasksKeepsWhatThereIs(t *testing.T) {
 			}
 			defer db.Close()
 			db.SetMaxOpenConns(1)
-			if err := migrations.UpTo(t.Context(), dialect, db, 2); err != nil {
+			if err := migrations.UpTo(t.Context(), dialect, db, 3); err != nil {
 				t.Fatal(err)
 			}
 			var ready []*sql.Stmt
@@ -61,7 +65,7 @@ func TestTheMigrationToTasksKeepsWhatThereIs(t *testing.T) {
 				if dialect == migrations.SQLite {
 					statement = strings.ReplaceAll(statement, "$", "?")
 				} else {
-					statement = strings.NewReplacer("SELECT $1, 'one'", "SELECT $1::text, 'one'", "length($2)", "length($2::bytea)",
+					statement = strings.NewReplacer("SELECT $1, 'one'", "SELECT $1::text, 'one'", "SELECT $2, 0", "SELECT $2::bytea, 0", "length($2)", "length($2::bytea)",
 						"$1 <> ''", "$1::text <> ''", "$3 > 0", "$3::bigint > 0").Replace(statement)
 				}
 				stmt, err := db.PrepareContext(t.Context(), statement)
@@ -89,7 +93,13 @@ func TestTheMigrationToTasksKeepsWhatThereIs(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			if _, err := s.Tasks().Mint(t.Context(), &store.Task{Hash: [32]byte{1}, Upstream: "jobs"}); err != nil {
+			route := &store.Route{ID: "pst_1", Principal: "p", Key: "k", Phase: "prepared", Expires: time.Now().Add(time.Hour)}
+			if _, created, err := s.Routes().Begin(t.Context(), route, &store.RouteEvent{Route: "pst_1", To: "prepared"}, time.Now(),
+				store.RouteBounds{Max: 1, MaxPerCaller: 1}); err != nil || !created {
+				t.Errorf("begun %v, error %v", created, err)
+			}
+			lease := &store.Lease{ID: "l", Principal: "p", Expires: time.Now().Add(time.Hour)}
+			if err := s.Leases().Put(t.Context(), lease, time.Now(), store.LeaseBounds{Max: 1, MaxPerCaller: 1}); err != nil {
 				t.Error(err)
 			}
 			runs("after")
@@ -104,8 +114,17 @@ func TestTheMigrationToTasksKeepsWhatThereIs(t *testing.T) {
 					t.Errorf("claim on %s: %+v, %v", id, is, err)
 				}
 			}
-			if own, all, err := s.Tasks().Count(t.Context(), [32]byte{}); err != nil || own != 1 || all != 1 {
-				t.Errorf("counted %d of %d tasks, error %v", own, all, err)
+			for _, id := range []string{"before", "after"} {
+				key := [32]byte([]byte(id + strings.Repeat("\x00", 32-len(id))))
+				if is, _, err := s.Tasks().Get(t.Context(), key, key); err != nil || is.Instance != id || is.Mark != store.TaskWithheld {
+					t.Errorf("task %s: %+v, %v", id, is, err)
+				}
+			}
+			if is, err := s.Routes().Get(t.Context(), "pst_1"); err != nil || is.Key != "k" {
+				t.Errorf("route: %+v, %v", is, err)
+			}
+			if is, err := s.Leases().Get(t.Context(), "l"); err != nil || is.Principal != "p" {
+				t.Errorf("lease: %+v, %v", is, err)
 			}
 		})
 	}
