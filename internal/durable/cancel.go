@@ -12,19 +12,11 @@ var done = json.RawMessage(`{"resultType":"complete"}`)
 // anything was prevented. The error is a *Refusal, or ErrNoTask for an id that
 // is not this caller's.
 func (c *Coordinator) Cancel(ctx context.Context, who Caller, id string) (json.RawMessage, error) {
-	unlock, err := c.locks.lock(ctx, id)
+	r, now, unlock, err := c.take(ctx, &who, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := c.clock()
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "CLOCK_INVALID")
-	}
-	r, err := c.load(ctx, &who, id, now)
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "STORAGE_READ")
-	}
 	words := r.words()
 	if r, err = c.intend(ctx, r, "TASK_CANCELLATION_PENDING"); err != nil {
 		return nil, storage(err, words, "STORAGE_WRITE")

@@ -143,6 +143,22 @@ func (c *Coordinator) load(ctx context.Context, who *Caller, id string, now time
 	return readRoute(row)
 }
 
+// take is load for a request about a task that nobody else in this process works
+// on until unlock. The error is a *Refusal, ErrNoTask, or the end of ctx.
+func (c *Coordinator) take(ctx context.Context, who *Caller, id string) (r *Route, now time.Time, unlock func(), err error) {
+	if unlock, err = c.locks.lock(ctx, id); err != nil {
+		return nil, now, nil, err
+	}
+	if now, err = c.clock(); err == nil {
+		r, err = c.load(ctx, who, id, now)
+	}
+	if err != nil {
+		unlock()
+		return nil, now, nil, storage(err, wordsOf(id), "STORAGE_READ")
+	}
+	return r, now, unlock, nil
+}
+
 // storage is the refusal for a store that failed.
 func storage(err error, s Spelling, code string) error {
 	switch {

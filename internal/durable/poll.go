@@ -9,19 +9,11 @@ import (
 // Get is tasks/get: the result object with what is known of a task. The error is
 // a *Refusal, or ErrNoTask for an id that is not this caller's.
 func (c *Coordinator) Get(ctx context.Context, who Caller, id string) (json.RawMessage, error) {
-	unlock, err := c.locks.lock(ctx, id)
+	r, now, unlock, err := c.take(ctx, &who, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := c.clock()
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "CLOCK_INVALID")
-	}
-	r, err := c.load(ctx, &who, id, now)
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "STORAGE_READ")
-	}
 	r, st, err := c.look(ctx, r, now)
 	if err != nil {
 		return nil, storage(err, r.words(), "STORAGE_WRITE")

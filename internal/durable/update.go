@@ -13,19 +13,11 @@ import (
 // never sent. The error is a *Refusal, or ErrNoTask for an id that is not this
 // caller's.
 func (c *Coordinator) Update(ctx context.Context, who Caller, id string, params json.RawMessage) (json.RawMessage, error) {
-	unlock, err := c.locks.lock(ctx, id)
+	r, _, unlock, err := c.take(ctx, &who, id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := c.clock()
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "CLOCK_INVALID")
-	}
-	r, err := c.load(ctx, &who, id, now)
-	if err != nil {
-		return nil, storage(err, wordsOf(id), "STORAGE_READ")
-	}
 	words := r.words()
 	if r.Phase != Routed {
 		return nil, refuse(words, InvalidParams, "TASK_NOT_UPDATEABLE")
