@@ -17,7 +17,7 @@ build:
 test: setup
 	go vet ./...
 	CI=true go test -race -timeout 20m ./...
-	CI=true go test -run Alloc ./internal/... # the race detector makes pools forget
+	CI=true go test -run 'Alloc|Memory' ./internal/... ./test/taskcost # the race detector makes pools forget
 
 setup:
 	scripts/setup-peers.sh
@@ -35,6 +35,7 @@ lint:
 
 bench:
 	go run ./bench
+	go test -count=1 -v ./test/taskcost
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)

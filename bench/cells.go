@@ -14,6 +14,7 @@ const (
 	lists                // a whole walk of tools/list, again and again
 	sessions             // open sessions that then do nothing
 	starts               // start the hop and make one call
+	polls                // tasks/get, again and again
 )
 
 // cell is one thing that is measured.
@@ -29,6 +30,8 @@ type cell struct {
 	size      int // of the text of a result, in bytes as it stands in JSON
 	clients   int // at the same time; for sessions: how many
 	n         int // operations in one run; for starts: how many starts
+	live      int // for polls: tasks that are there
+	callers   int // for polls: whose they are, in turns
 	goals     map[figure]goal
 }
 
@@ -37,6 +40,8 @@ type figure string
 
 const (
 	cpu     figure = "CPU per call"
+	pollCPU figure = "CPU per poll"
+	fewCPU  figure = "CPU per poll, 10 tasks"
 	walkCPU figure = "CPU per list"
 	peak    figure = "peak memory"
 	held    figure = "memory per session"
@@ -58,6 +63,8 @@ func (c *cell) figures() []figure {
 		return []figure{held}
 	case starts:
 		return []figure{ready}
+	case polls:
+		return []figure{fewCPU, pollCPU}
 	}
 	if c.size >= 1<<20 {
 		return []figure{cpu, peak}
@@ -78,8 +85,11 @@ func (c *cell) at(i int) place {
 // figures of short runs are coarse, for CPU time comes in steps of 10 ms.
 func (c cell) shrunk(share float64) cell {
 	c.n = max(1, int(float64(c.n)*share))
-	if c.task == sessions {
+	switch c.task {
+	case sessions:
 		c.clients = max(1, int(float64(c.clients)*share))
+	case polls:
+		c.live = max(few, int(float64(c.live)*share))
 	}
 	return c
 }
@@ -142,6 +152,10 @@ func allCells() []cell {
 			goals: map[figure]goal{held: {at: 35 << 10}},
 		})
 	}
+	all = append(all, cell{
+		name: "task-get", about: "modern, tasks/get among 100,000 live tasks of 1,000 callers, 100 upstreams, 8 at once; and among 10",
+		task: polls, client: modern, upstream: modern, upstreams: 100, tools: 5, form: tasks, clients: 8, n: 24000, live: 100_000, callers: 1000,
+	})
 	all = append(all, cell{
 		name: "start", about: "start of the process to the first answered call, 10 upstreams",
 		task: starts, client: modern, upstream: modern, upstreams: 10, tools: 50, form: text, size: 16, clients: 1, n: 5,

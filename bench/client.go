@@ -24,7 +24,9 @@ type client struct {
 	era     era
 	session string
 	id      int64
-	strict  bool // decode the next answer whole, whatever its size
+	strict  bool   // decode the next answer whole, whatever its size
+	tasks   bool   // it can have tasks
+	key     string // shown as bearer; "": none
 
 	status int
 	head   head
@@ -168,6 +170,11 @@ func (c *client) meta(token string) {
 	}
 	if c.era == modern {
 		c.params = append(c.params, modernMeta...)
+		if c.tasks {
+			c.params = append(c.params, `{"extensions":{"`+extension+`":{}}}`...)
+		} else {
+			c.params = append(c.params, "{}"...)
+		}
 	}
 	c.params = append(c.params, '}')
 }
@@ -207,6 +214,9 @@ func (c *client) post(body []byte, method, name string) error {
 		if c.session != "" {
 			h = append(h, headerSession+": "+c.session+"\r\n"...)
 		}
+	}
+	if c.key != "" {
+		h = append(h, "Authorization: Bearer "+c.key+"\r\n"...)
 	}
 	h = append(h, "Content-Length: "...)
 	h = strconv.AppendInt(h, int64(len(body)), 10)

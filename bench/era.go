@@ -19,7 +19,7 @@ func (e era) revision() string {
 // modernMeta is what every modern request carries in its params.
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},` +
-	`"io.modelcontextprotocol/clientCapabilities":{}`
+	`"io.modelcontextprotocol/clientCapabilities":`
 
 const (
 	headerVersion = "Mcp-Protocol-Version"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,8 +49,16 @@ func penstockHop(binary, dir string) hop {
 	return hop{
 		name: penstockName,
 		argv: func(c *cell, upstream string) ([]string, error) {
+			state := "memory:"
+			if c.callers > 0 { // what must not be lost is on a disk
+				own, err := os.MkdirTemp(dir, "state-")
+				if err != nil {
+					return nil, err
+				}
+				state = "sqlite:" + filepath.Join(own, "penstock.db")
+			}
 			document := filepath.Join(dir, c.name+".yaml")
-			if err := os.WriteFile(document, []byte(penstockDocument(c, upstream)), 0o600); err != nil {
+			if err := os.WriteFile(document, []byte(penstockDocument(c, state, upstream)), 0o600); err != nil {
 				return nil, err
 			}
 			return []string{binary, "serve", "--config", document, "--listen", "127.0.0.1:0", "--log-level", "warn"}, nil
@@ -61,14 +70,24 @@ func penstockHop(binary, dir string) hop {
 
 // penstockDocument is what a user would write: the defaults, but for a number
 // of sessions that one caller rarely has.
-func penstockDocument(c *cell, upstream string) string {
+func penstockDocument(c *cell, state, upstream string) string {
 	var b strings.Builder
-	b.WriteString("state: \"memory:\"\nadmin: off\nlimits: {sessions_per_principal: 50000}\nupstreams:\n")
+	fmt.Fprintf(&b, "state: %q\nadmin: off\nlimits: {sessions_per_principal: 50000}\n", state)
+	if c.callers > 0 {
+		b.WriteString("auth:\n  api_keys:\n")
+	}
+	for i := range c.callers {
+		fmt.Fprintf(&b, "    - {name: c%d, hash: \"sha256:%x\", subject: c%d, scopes: [mcp]}\n", i, sha256.Sum256([]byte(callerKey(i))), i)
+	}
+	b.WriteString("upstreams:\n")
 	for i := range c.upstreams {
 		fmt.Fprintf(&b, "  u%d: {url: \"%s%s\"}\n", i, upstream, c.at(i).path())
 	}
 	return b.String()
 }
+
+// callerKey is the API key of the i-th caller.
+func callerKey(i int) string { return fmt.Sprintf("bench-caller-%06d-0123456789abcdef", i) }
 
 // offered are the names of all tools behind Penstock.
 func (h *hop) offered(c *cell) []string {

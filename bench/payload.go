@@ -13,6 +13,7 @@ const (
 	text   form = "text"   // prose, a line break now and then; one JSON body
 	rows   form = "rows"   // JSON within the text, so that every few bytes are an escape; one JSON body
 	events form = "events" // prose, sent as an event stream behind progressEvents notifications
+	tasks  form = "tasks"  // every call becomes a task
 )
 
 // progressEvents is how many progress notifications precede a result in events.

@@ -94,11 +94,32 @@ func (r *report) write(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, f, m.shown(plainName, f, plain, hasPlain), m.shown(penstockName, f, ours, hasOurs), times, m.cell.goals[f].in(f))
 		}
 	}
+	for i := range r.Cells {
+		m := &r.Cells[i]
+		if share, ok := m.growth(); ok {
+			fmt.Fprintf(&b, "\n%s: a poll among %d tasks costs %.2f of one among %d; the goal is at most %.1f.\n", m.Name, m.cell.live, share, few, grown)
+		}
+	}
 	if middle, worst, any := r.others(); any {
 		fmt.Fprintf(&b, "\nOther processes of this machine kept %.1f cores busy meanwhile (median; at most %.1f).\n", middle, worst)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// growth returns what a poll costs among many tasks, of what it costs among few, over
+// Penstock.
+func (m *measured) growth() (share float64, ok bool) {
+	var all []float64
+	for _, s := range m.Samples[penstockName] {
+		if s.Values[fewCPU] > 0 {
+			all = append(all, s.Values[pollCPU]/s.Values[fewCPU])
+		}
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	return median(all), true
 }
 
 // shown is a figure of a hop as the table has it.
@@ -132,7 +153,7 @@ func (r *report) others() (middle, worst float64, any bool) {
 // format writes a value in the figure's unit.
 func (f figure) format(value float64) string {
 	switch f {
-	case cpu:
+	case cpu, pollCPU, fewCPU:
 		if value >= float64(time.Millisecond) {
 			return fmt.Sprintf("%.2f ms", value/1e6)
 		}

@@ -46,9 +46,12 @@ func (r *runner) run(ctx context.Context, c *cell, h *hop) (s *sample, err error
 			s, err = nil, errors.Join(err, stopped)
 		}
 	}()
-	if c.task == sessions {
+	switch c.task {
+	case sessions:
 		s, err = r.sessions(ctx, c, h, process)
-	} else {
+	case polls:
+		s, err = r.polls(ctx, c, h, process)
+	default:
 		s, err = r.load(ctx, c, h, process)
 	}
 	if said := process.output.String(); err != nil && said != "" {

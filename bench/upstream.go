@@ -38,7 +38,7 @@ func parsePlace(path string) (place, bool) {
 	p.tools, badTools = strconv.Atoi(part[3])
 	p.n, badN = strconv.Atoi(part[4])
 	ok := badTools == nil && badN == nil && p.tools > 0 && p.tools <= 10000 && p.n >= 0 &&
-		(p.era == legacy || p.era == modern) && (p.form == text || p.form == rows || p.form == events)
+		(p.era == legacy || p.era == modern) && (p.form == text || p.form == rows || p.form == events || p.form == tasks && p.era == modern)
 	return p, ok
 }
 
@@ -47,6 +47,7 @@ func parsePlace(path string) (place, bool) {
 // hop looks cheap for leaving something out.
 type upstream struct {
 	sessions atomic.Int64 // legacy sessions begun
+	made     atomic.Int64 // tasks
 	lists    sync.Map     // place without n -> []byte, the members of its tools/list result
 }
 

@@ -18,6 +18,7 @@ type request struct {
 	Method  string         `json:"method"`
 	Params  struct {
 		Name            string `json:"name"`
+		TaskID          string `json:"taskId"`
 		ProtocolVersion string `json:"protocolVersion"`
 		Arguments       struct {
 			Size int `json:"size"`
@@ -51,6 +52,9 @@ func (u *upstream) answer(conn net.Conn, out *outgoing, at place, h *head, body 
 	}
 	session := ""
 	out.begin(m.ID, "result")
+	if at.form == tasks && u.task(out, at, &m) {
+		return out.send(conn, "200 OK", "", nil)
+	}
 	if at.era == modern {
 		out.add(`{"resultType":"complete",`)
 	} else {
@@ -61,7 +65,11 @@ func (u *upstream) answer(conn net.Conn, out *outgoing, at place, h *head, body 
 		session = sessionPrefix + strconv.FormatInt(u.sessions.Add(1), 10)
 		out.add(`"protocolVersion":"`, legacy.revision(), `","capabilities":{"tools":{}},"serverInfo":{"name":"bench-upstream","version":"1"}}}`)
 	case "server/discover":
-		out.add(`"supportedVersions":["`, modern.revision(), `"],"capabilities":{"tools":{}},"ttlMs":3600000,"cacheScope":"public",`,
+		extensions := ""
+		if at.form == tasks {
+			extensions = `,"extensions":{"` + extension + `":{}}`
+		}
+		out.add(`"supportedVersions":["`, modern.revision(), `"],"capabilities":{"tools":{}`, extensions, `},"ttlMs":3600000,"cacheScope":"public",`,
 			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"bench-upstream","version":"1"}}}}`)
 	case "tools/list":
 		if at.era == modern {
@@ -105,7 +113,7 @@ func (u *upstream) refuse(at place, h *head, m *request) (status string, code in
 			return bad, -32022, "only " + modern.revision() + " is spoken here"
 		case m.Params.Meta.Capabilities.Kind() != '{':
 			return bad, -32602, "clientCapabilities are missing"
-		case string(h.get(headerMethod)) != m.Method || string(h.get(headerName)) != m.Params.Name:
+		case string(h.get(headerMethod)) != m.Method || string(h.get(headerName)) != m.Params.Name+m.Params.TaskID:
 			return bad, -32020, "headers and body differ"
 		case m.Method == "initialize" || m.Method == "ping":
 			return "404 Not Found", -32601, "method not found"
@@ -114,6 +122,16 @@ func (u *upstream) refuse(at place, h *head, m *request) (status string, code in
 	switch m.Method {
 	case "initialize", "ping", "server/discover", "tools/list":
 		return "", 0, ""
+	case "tasks/get":
+		switch {
+		case at.form != tasks:
+		case !declares(m):
+			return bad, -32021, "the extension for tasks is not declared"
+		case !u.has(at, m.Params.TaskID):
+			return "200 OK", -32602, "no such task"
+		default:
+			return "", 0, ""
+		}
 	case "tools/call":
 		size := m.Params.Arguments.Size
 		if !offers(at, m.Params.Name) || size < 0 || size > payloadLimit {

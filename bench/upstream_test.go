@@ -31,7 +31,7 @@ func serveHere(t *testing.T) string {
 // A hop that leaves something out must not look cheap for it.
 func TestTheUpstreamRefusesWhatAStrictServerRefuses(t *testing.T) {
 	base := serveHere(t)
-	meta := `"_meta":{` + modernMeta + `}`
+	meta := `"_meta":{` + modernMeta + `{}}`
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"gauge_1","arguments":{"size":5},` + meta + `}}`
 	right := []string{headerVersion, "2026-07-28", headerMethod, "tools/call", headerName, "gauge_1"}
 	with := func(name, value string) []string { return append(append([]string{}, right...), name, value) }

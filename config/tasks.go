@@ -6,6 +6,8 @@ type Tasks struct {
 	ProbeRate       Rate     `yaml:"probe_rate" default:"30/m" doc:"Searches per principal."`
 	MissTTL         Duration `yaml:"miss_ttl" default:"5s" doc:"How long a miss is remembered."`
 	Drive           string   `yaml:"drive" default:"legacy" enum:"off,legacy,on" doc:"Drive a task for a client that has none."`
+	Optional        string   `yaml:"optional" default:"task" enum:"task,call" doc:"What a call is at a server of 2025-11-25 whose tool may run as a task or not, for a client that takes tasks."`
+	TTL             Duration `yaml:"ttl" doc:"The lifetime asked for of a task at a server of 2025-11-25. Default: the server's own."`
 	Grace           Duration `yaml:"grace" default:"10m" doc:"How long a record is kept after its task has passed."`
 	UnlimitedTTL    Duration `yaml:"unlimited_ttl" default:"168h" doc:"How long a record without an end is kept after its last use."`
 	Max             int      `yaml:"max" default:"1000000" min:"1" doc:"Records in all."`

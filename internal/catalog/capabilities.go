@@ -22,7 +22,8 @@ type Relay struct {
 // MergeCapabilities is the union of what upstreams declared, as far as the
 // gateway serves it (S20 to S25): completions, logging, prompts, resources,
 // tools, from 2025-11-25 on the MCP Apps extension, for clients of that revision its
-// tasks, and for modern clients the tasks extension. caps are raw
+// tasks, and for modern clients the tasks extension, where an upstream has tasks of
+// either dialect. caps are raw
 // capabilities objects; one that is no object declares nothing. listChanged
 // follows relay alone, so that an upstream that comes late is announced;
 // subscribe also needs an upstream that has it. The result is a raw object,
@@ -85,7 +86,7 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 		}
 		extensions = append(extensions, string(append(append(wire.AppendString(nil, mcp.ExtensionUI), ':'), settings...)))
 	}
-	if tasks && relay.Tasks && rev.Era() == mcp.Modern {
+	if (tasks || callsAreTasks(relay)) && relay.Tasks && rev.Era() == mcp.Modern {
 		extensions = append(extensions, `"`+mcp.ExtensionTasks+`":{}`)
 	}
 	if len(extensions) > 0 {
@@ -111,6 +112,14 @@ func MergeCapabilities(caps [][]byte, rev mcp.Revision, relay Relay) []byte {
 		add("tools", changes...)
 	}
 	return append(out, '}')
+}
+
+// callsAreTasks reports whether some upstream makes tasks of calls, as 2025-11-25 has
+// them.
+func callsAreTasks(relay Relay) bool {
+	return slices.ContainsFunc(relay.Legacy, func(c []byte) bool {
+		return isObject(member(member(member(c, "requests", ""), "tools", ""), "call", ""))
+	})
 }
 
 // legacyTasks are the members of capabilities.tasks that some upstream declared,

@@ -395,7 +395,9 @@ func TestS19ToS25CapabilitiesAreAUnion(t *testing.T) {
 			`{"tasks":{"requests":{"tools":{"call":{}}}}}`,
 		},
 		{"no tasks of 2025-11-25 for others", nil, mcp.V20250618, Relay{Legacy: caps(`{"requests":{"tools":{"call":{}}}}`)}, `{}`},
-		{"no tasks of 2025-11-25 for modern clients", nil, mcp.V20260728, Relay{Legacy: caps(`{"requests":{"tools":{"call":{}}}}`)}, `{}`},
+		{"tasks of 2025-11-25 as the extension, for modern clients", nil, mcp.V20260728, Relay{Tasks: true, Legacy: caps(`{"list":{},"requests":{"tools":{"call":{}}}}`)}, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`},
+		{"not where calls are no tasks", nil, mcp.V20260728, Relay{Tasks: true, Legacy: caps(`{"list":{}}`)}, `{}`},
+		{"not where tasks are not relayed", nil, mcp.V20260728, Relay{Legacy: caps(`{"requests":{"tools":{"call":{}}}}`)}, `{}`},
 		{"no extensions before 2025-11-25", caps(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), mcp.V20250618, Relay{}, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

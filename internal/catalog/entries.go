@@ -30,6 +30,13 @@ func (s *Server) Entries(ctx context.Context, scope Scope, who Viewer, kind mcp.
 	return out, nil
 }
 
+// Has reports whether an identifier is in the lists as they are known now. It asks
+// nobody.
+func (s *Server) Has(scope Scope, kind mcp.Kind, id string) bool {
+	r := s.lookup(&scope, kind, id)
+	return r != nil && !r.hidden
+}
+
 // Raw is the entry of a target in its upstream's list, as it is known now; nil where
 // no list is known to have it.
 func (s *Server) Raw(scope Scope, t *Target) []byte {

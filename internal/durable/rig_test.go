@@ -94,7 +94,7 @@ func (m *mortal) gone() bool {
 
 // rig is a coordinator over a real store and a counting worker.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	url     string
 	clock   *clock
 	w       *worker
@@ -109,7 +109,7 @@ type rig struct {
 	eventMu sync.Mutex // guards events
 }
 
-func newRig(t *testing.T, words Spelling, change func(*Options)) *rig {
+func newRig(t testing.TB, words Spelling, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "durable.db"), clock: &clock{at: time.UnixMilli(testNow)}, words: words}
 	r.w = newWorker(r.clock.now)

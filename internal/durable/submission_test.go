@@ -185,7 +185,7 @@ func TestSubmissionOrder(t *testing.T) {
 	}
 }
 
-func encode(t *testing.T, v any) []byte {
+func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -54,10 +54,11 @@ type worker struct {
 	config   Digest
 	link     *link
 	tasks    map[string]*work
-	begun    map[string]int // operations by key
-	calls    map[string]int // requests that arrived, by method
-	finish   string         // status that tasks go to when polled; "": they stay
-	size     int            // bytes of a result
+	begun    map[string]int   // operations by key
+	last     map[string]*work // by key
+	calls    map[string]int   // requests that arrived, by method
+	finish   string           // status that tasks go to when polled; "": they stay
+	size     int              // bytes of a result
 	next     func(method string) fate
 	in       func(method string) // called while a request is under way
 }
@@ -65,7 +66,7 @@ type worker struct {
 func newWorker(now func() time.Time) *worker {
 	return &worker{
 		now: now, settings: Settings{Echo: true}, stateful: true, snapshot: Sum([]byte("snapshot")), config: Sum([]byte("config")),
-		tasks: map[string]*work{}, begun: map[string]int{}, calls: map[string]int{}, size: 10, next: func(string) fate { return answered },
+		tasks: map[string]*work{}, last: map[string]*work{}, begun: map[string]int{}, calls: map[string]int{}, size: 10, next: func(string) fate { return answered },
 	}
 }
 
@@ -136,10 +137,12 @@ func (l *link) Send(ctx context.Context, method, name string, params json.RawMes
 			return Reply{Fault: err, Unsent: true}
 		}
 	}
-	if l.w.in != nil {
-		l.w.in(method)
-	}
 	l.w.mu.Lock()
+	if in := l.w.in; in != nil {
+		l.w.mu.Unlock()
+		in(method)
+		l.w.mu.Lock()
+	}
 	defer l.w.mu.Unlock()
 	if l.w.link != l || l.w.down {
 		return Reply{Fault: errors.New("this connection has ended"), Unsent: true}
@@ -262,6 +265,7 @@ func (w *worker) begin(meta map[string]json.RawMessage, f fate) Reply {
 	}
 	w.tasks[t.id] = t
 	w.begun[t.key]++
+	w.last[t.key] = t
 	switch f {
 	case atOnce, atOnceForged:
 		t.status = "completed"

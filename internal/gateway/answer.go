@@ -29,7 +29,7 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 		return err
 	}
 	if a.Rest != nil {
-		through, err := passes(x, link, a, &plan, offered != noTask)
+		through, err := passes(x, link, a, &plan, offered.made())
 		if err != nil {
 			return err
 		}
@@ -43,6 +43,11 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 	}
 	s := &a.Scan
 	if s.Error.Ok() {
+		if offered == withheld && fault.Code(s.ErrorCode) == fault.MissingCapability && needsTask(s) {
+			// What is missing is not the client's, who has declared it.
+			return fault.New(fault.StoreUnavailable, "upstream %q runs this call as a task only, and who owns a task cannot be stored now", m.key).
+				WithHint("nothing ran; try again later")
+		}
 		return g.upstreamError(x, v, m, t, link, s, whole, &plan)
 	}
 	if made, ok := madeOf(s, link.Era, offered); ok {

@@ -189,6 +189,12 @@ func (g *Gateway) attempt(ctx context.Context, x *north.Exchange, v *server, t *
 	if x.Era == mcp.Modern && link.Era == mcp.Legacy && x.Msg.RequestState.Ok() && !anew {
 		return invalidState(relay.ErrState) // such an upstream has no state of its own
 	}
+	if g.drivesHere(ctx, x, v, m, t, link) {
+		key.Caps = ""
+		if link, err = m.south.Link(ctx, key); err != nil {
+			return err
+		}
+	}
 	if mayAsk(x, link, key) {
 		return g.park(ctx, x, v, t, name, link, key)
 	}

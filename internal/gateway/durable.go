@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/auth"
 	"github.com/penstock-mcp/penstock/internal/durable"
 	"github.com/penstock-mcp/penstock/internal/north"
@@ -94,17 +95,24 @@ func (g *Gateway) durables(before *Gateway) *durables {
 // start begins what runs behind requests, where an upstream may have durable tasks.
 // It may be called on nil.
 func (d *durables) start(g *Gateway) {
-	if d == nil {
-		return
+	if d.used(g.doc) {
+		d.engine.start()
+		d.looking.start()
+		d.sources.wake()
 	}
-	for _, c := range g.doc.Upstreams {
+}
+
+// used reports whether an upstream may have durable tasks. It may be called on nil.
+func (d *durables) used(doc *config.Document) bool {
+	if d == nil {
+		return false
+	}
+	for _, c := range doc.Upstreams {
 		if c.Durable != nil {
-			d.engine.start()
-			d.looking.start()
-			d.sources.wake()
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // end ends what a successor does not go on with. It may be called on nil.

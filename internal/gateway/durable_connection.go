@@ -17,8 +17,14 @@ import (
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
-// answerBytes bounds one answer to a durable request.
-const answerBytes = 1 << 20
+const (
+	// answerBytes bounds one answer to a durable request.
+	answerBytes = 1 << 20
+	// hungTime is how long a call must have gone unanswered for its connection to be
+	// over. Callers choose how long theirs may take, and must not end the tasks of
+	// others by choosing little.
+	hungTime = 29 * time.Second
+)
 
 // errBroken is a connection that is over: what was sent over it is not asked about
 // over another.
@@ -111,13 +117,13 @@ func (c *connection) Send(ctx context.Context, method, name string, params json.
 	a, err := c.link.Send(ctx, &r)
 	c.src.told(method, callOutcome(err), time.Since(began))
 	if err != nil {
-		c.suffer(ctx, err, call)
+		c.suffer(ctx, err, call && left.Load() && time.Since(began) >= hungTime)
 		return durable.Reply{Fault: err, Unsent: !left.Load()}
 	}
 	defer a.Close()
 	whole, err := holdWithin(a, answerBytes)
 	if err != nil {
-		c.suffer(ctx, err, call)
+		c.suffer(ctx, err, call && left.Load() && time.Since(began) >= hungTime)
 		return durable.Reply{Fault: err}
 	}
 	if s := &a.Scan; s.Error.Ok() {
@@ -126,15 +132,15 @@ func (c *connection) Send(ctx context.Context, method, name string, params json.
 	return durable.Reply{Result: bytes.Clone(a.Scan.Result.Of(whole))}
 }
 
-// suffer ends the connection where its transport failed, or a call was not answered
-// in its time. That a poll is slow ends nothing.
-func (c *connection) suffer(ctx context.Context, err error, call bool) {
+// suffer ends the connection where its transport failed, or a call hung. That a poll
+// is slow ends nothing.
+func (c *connection) suffer(ctx context.Context, err error, hung bool) {
 	var held *south.FencedError
 	switch {
 	case errors.As(err, &held), south.Answered(err):
 		return
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		if !call {
+		if !hung {
 			return
 		}
 	case ctx.Err() != nil:

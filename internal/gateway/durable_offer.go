@@ -54,13 +54,12 @@ func discover(ctx context.Context, link *south.Link, self []byte) (*durable.Offe
 		return nil, errNotDurable
 	}
 	o.Capabilities, o.ServerInfo = found.Capabilities, found.Meta[mcp.MetaServerInfo]
-	for kind, into := range map[mcp.Kind]*[]json.RawMessage{
-		mcp.Tools: &o.Tools, mcp.Resources: &o.Resources, mcp.Templates: &o.Templates, mcp.Prompts: &o.Prompts,
-	} {
+	lists := [mcp.NumKinds]*[]json.RawMessage{mcp.Tools: &o.Tools, mcp.Prompts: &o.Prompts, mcp.Resources: &o.Resources, mcp.Templates: &o.Templates}
+	for kind := range mcp.NumKinds {
 		if !has(o.Capabilities, offered[kind]) {
 			continue
 		}
-		if *into, err = d.list(ctx, kind); err != nil {
+		if *lists[kind], err = d.list(ctx, kind); err != nil {
 			return nil, fmt.Errorf("%s: %w", kind.Method(), err)
 		}
 	}

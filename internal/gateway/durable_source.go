@@ -20,9 +20,12 @@ import (
 // it is nobody's and declares nothing.
 const durableServer = "penstock:durable"
 
-// changedPause is how long what offers something else than was pinned is not looked
-// at again.
-const changedPause = 5 * time.Second
+const (
+	// changedPause is how long what offers something else than was pinned is not
+	// looked at again, and failedPause what could not be looked at.
+	changedPause = 10 * time.Second
+	failedPause  = 500 * time.Millisecond
+)
 
 // source is an upstream that the document pins for durable tasks, with the
 // connection that is current. It lives as long as the upstream is configured so.
@@ -41,13 +44,21 @@ type source struct {
 	turn    chan struct{} // holds a token while what it offers is looked at
 	current atomic.Pointer[connection]
 	verdict atomic.Pointer[verdict]
-	shown   atomic.Bool // as eligible, when it was looked at last
+	warned  atomic.Pointer[durable.Digest] // of what it was found to offer instead
+	shown   atomic.Bool                    // as eligible, when it was looked at last
 }
 
 // verdict is what the last look at an upstream found, when it was no connection.
 type verdict struct {
 	err error
 	at  time.Time
+}
+
+func (v *verdict) fresh() bool {
+	if errors.Is(v.err, durable.ErrChanged) {
+		return time.Since(v.at) < changedPause
+	}
+	return time.Since(v.at) < failedPause
 }
 
 var _ durable.Source = (*source)(nil)
@@ -120,7 +131,7 @@ func (s *source) connect(ctx context.Context) (*connection, error) {
 	if old != nil && !old.doubted.Load() {
 		return old, nil
 	}
-	if v := s.verdict.Load(); old == nil && v != nil && errors.Is(v.err, durable.ErrChanged) && time.Since(v.at) < changedPause {
+	if v := s.verdict.Load(); old == nil && v != nil && v.fresh() {
 		return nil, v.err
 	}
 	c, err := s.look(ctx, old)
@@ -166,7 +177,9 @@ func (s *source) look(ctx context.Context, old *connection) (*connection, error)
 		return nil, err
 	}
 	if c.manifest != s.pin {
-		s.log.Warn("upstream offers something else than was pinned, and gets no durable tasks", "upstream", s.key, "offers", c.manifest, "pin", s.pin)
+		if was := s.warned.Swap(&c.manifest); was == nil || *was != c.manifest {
+			s.log.Warn("upstream offers something else than was pinned, and gets no durable tasks", "upstream", s.key, "offers", c.manifest, "pin", s.pin)
+		}
 		return nil, durable.ErrChanged
 	}
 	if c.snapshot, err = offer.Snapshot(); err != nil {
@@ -223,8 +236,12 @@ func reachModern(ctx context.Context, u upstream) (at int, up *south.Upstream, i
 	return 0, nil, nil, nil, err
 }
 
+// anew forgets what the last look found, so that the next one is not put off.
+func (s *source) anew() { s.verdict.Store(nil) }
+
 // doubt has what the upstream offers looked at before it is relied on again.
 func (s *source) doubt() {
+	s.anew()
 	if c := s.current.Load(); c != nil {
 		c.doubted.Store(true)
 	}

@@ -88,7 +88,15 @@ func (s *sources) rebind(g *Gateway) {
 }
 
 // changed is told that an upstream is another, or is back.
-func (s *sources) changed() { s.wake() }
+func (s *sources) changed(key string) {
+	s.mu.Lock()
+	src := s.by[key]
+	s.mu.Unlock()
+	if src != nil {
+		src.anew()
+	}
+	s.wake()
+}
 
 // doubt is told that an upstream says its lists have changed.
 func (s *sources) doubt(key string) {

@@ -63,6 +63,7 @@ type Gateway struct {
 	ids       *task.Vault              // shows the ids of records to the operator, and to their owners
 	keeping   *engine                  // runs tasks; likewise
 	follows   *follows                 // likewise
+	vigils    *task.Vigils             // likewise
 	locator   *task.Locator
 	durable   *durables               // nil: there are no durable tasks
 	tokens    *tokens                 // shared with predecessor and successor
@@ -249,7 +250,7 @@ func (g *Gateway) Start() {
 			}
 			g.board.Recheck(key)
 			if g.durable != nil {
-				g.durable.sources.changed()
+				g.durable.sources.changed(key)
 			}
 		})
 		u.Start()
@@ -298,6 +299,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.Drain()
 	g.parks.Close(ctx)
 	g.cut(ctx)
+	g.vigils.Close()
 	g.follows.Close()
 	g.board.Close()
 	g.durable.end(ctx, nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/penstock-mcp/penstock/config"
 	"github.com/penstock-mcp/penstock/internal/catalog"
@@ -214,7 +215,7 @@ func (c *metaCall) target(ctx context.Context, alias string) (t catalog.Target, 
 
 // bound is a target as a lease and a binding name it.
 func (c *metaCall) bound(ctx context.Context, t *catalog.Target, alias string) (d durable.Target, found bool, err error) {
-	tool, capability, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), t)
+	tool, capability, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), t, true)
 	if err != nil || tool == nil {
 		return d, false, err
 	}
@@ -225,13 +226,19 @@ func (c *metaCall) bound(ctx context.Context, t *catalog.Target, alias string) (
 
 // capabilityOf is a tool as its upstream describes it, and its identity: as the
 // connection for durable tasks knows it, and else as its list has it. tool is nil
-// where neither does.
-func (g *Gateway) capabilityOf(ctx context.Context, v *server, scope catalog.Scope, t *catalog.Target) (tool json.RawMessage, c durable.Capability, err error) {
+// where neither does. connect says that a connection is worth waiting for.
+func (g *Gateway) capabilityOf(ctx context.Context, v *server, scope catalog.Scope, t *catalog.Target, connect bool) (tool json.RawMessage, c durable.Capability, err error) {
 	doc := g.doc.Upstreams[t.Upstream]
 	c = durable.Capability{Source: t.Upstream, Kind: "tool", NativeIdentity: durable.NativeIdentity(t.ID)}
 	if g.durable != nil && doc.Durable != nil {
 		if src := g.durable.sources.of(g, t.Upstream); src != nil {
-			if conn, err := src.connect(ctx); err == nil {
+			conn := src.live()
+			if conn == nil && connect {
+				within, cancel := context.WithTimeout(ctx, time.Duration(g.doc.Limits.ListTimeout))
+				conn, _ = src.connect(within) // without one its list has to do
+				cancel()
+			}
+			if conn != nil {
 				tool, _ = conn.Tool(t.ID)
 				c.Revision, c.Configuration = mcp.LatestModern.String(), conn.Configuration()
 			}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/durable"
@@ -57,7 +56,7 @@ const taskSchema = `{"type":"object","additionalProperties":false,"properties":{
 
 // listMeta puts the gateway's own tools behind those of the last page. What it shows
 // hangs on what the request declares, so that the page is for nobody else.
-func (g *Gateway) listMeta(ctx context.Context, x *north.Exchange, v *server, l *catalog.List) {
+func (g *Gateway) listMeta(x *north.Exchange, v *server, l *catalog.List) {
 	l.Public = false
 	if l.Next != "" || !g.metaReached(x, v) {
 		return
@@ -68,7 +67,7 @@ func (g *Gateway) listMeta(ctx context.Context, x *north.Exchange, v *server, l 
 			continue
 		}
 		name := durable.Penstock.Tool(it.verb)
-		if g.metaShadowed(ctx, x, v, name) {
+		if v.meta.shadowed && v.catalog.Has(g.scope(x), mcp.Tools, name) {
 			continue
 		}
 		if len(items) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/durable"
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
+	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
 const (
@@ -55,7 +56,7 @@ func (c *metaCall) search(ctx context.Context) error {
 		if len(results) == limit {
 			break
 		}
-		tool, capability, err := c.g.capabilityOf(ctx, c.v, scope, &h.Target)
+		tool, capability, err := c.g.capabilityOf(ctx, c.v, scope, &h.Target, false)
 		if err != nil {
 			return err
 		}
@@ -77,15 +78,12 @@ func ranked(all []catalog.Entry, query string) []searchHit {
 	var hits []searchHit
 	for i := range all {
 		e := &all[i]
-		var tool struct {
-			Description string `json:"description"`
-		}
-		_ = json.Unmarshal(e.Raw, &tool) // one without a description is found by its name
-		h := searchHit{Entry: e, description: tool.Description}
+		description, _ := wire.String(at(e.Raw, descriptionPath)) // without one it is found by its name
+		h := searchHit{Entry: e, description: description}
 		if strings.EqualFold(strings.TrimSpace(query), e.Exposed) {
 			h.score += 10000
 		}
-		text := strings.ToLower(strings.Join([]string{e.Exposed, e.ID, tool.Description, e.Upstream}, "\x00"))
+		text := strings.ToLower(strings.Join([]string{e.Exposed, e.ID, description, e.Upstream}, "\x00"))
 		for _, w := range words {
 			if strings.Contains(text, w) {
 				h.score += 100
@@ -101,6 +99,8 @@ func ranked(all []catalog.Entry, query string) []searchHit {
 	return hits
 }
 
+var descriptionPath = []string{"description"}
+
 // describe tells what a lease and a submission have to say of one tool.
 func (c *metaCall) describe(ctx context.Context) error {
 	alias, ok := c.text("alias")
@@ -114,7 +114,7 @@ func (c *metaCall) describe(ctx context.Context) error {
 	if !found {
 		return c.fail("CAPABILITY_NOT_FOUND")
 	}
-	tool, _, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), &t)
+	tool, _, err := c.g.capabilityOf(ctx, c.v, c.g.scope(c.x), &t, true)
 	if err != nil {
 		return err
 	}

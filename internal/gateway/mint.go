@@ -36,27 +36,41 @@ var tasksPath = []string{"extensions", mcp.ExtensionTasks}
 // upstream answers at once, or says what it needs. A legacy client asks for a task
 // by itself, and gets no other answer than one.
 func (o *outbound) offerTasks(ctx context.Context, m *member) (*task.Slot, error) {
-	if o.x.Era != o.link.Era || o.x.Method.Name != mcp.ToolsCall {
+	if o.x.Method.Name != mcp.ToolsCall {
 		return nil, nil
 	}
-	if o.x.Era == mcp.Legacy {
-		if asks, err := o.asksForTask(m); !asks || err != nil {
-			return nil, err
-		}
-	} else if !o.g.declaresTasks(o.x) || !m.minting(o.link) {
-		return nil, nil
+	var wanted bool
+	var err error
+	switch {
+	case o.x.Era == mcp.Modern && o.link.Era == mcp.Legacy:
+		wanted, err = o.wantsTask(ctx, m)
+	case o.x.Era == mcp.Modern:
+		wanted = o.g.declaresTasks(o.x) && m.minting(o.link)
+	case o.link.Era == mcp.Legacy:
+		wanted, err = o.asksForTask(m)
+	}
+	if !wanted || err != nil {
+		return nil, err
 	}
 	slot, err := o.g.tasks.Reserve(ctx, o.x.Principal.Key, o.g.taskLimits())
 	if err != nil {
 		o.g.metrics.Task("not_offered")
-		if o.x.Era == mcp.Legacy {
-			return nil, fault.Wrap(err, fault.AtCapacity, "no more tasks can be remembered now").
-				WithHint("nothing ran; try again later, or call without a task")
+		if o.x.Era == mcp.Legacy || o.link.Era == mcp.Legacy && o.t.Tasks == catalog.TaskRequired {
+			return nil, noRoom(err, "no more tasks can be remembered now").WithHint("nothing ran; try again later, or call without a task")
 		}
+		o.withheld = errors.Is(err, task.ErrNoStore)
 		return nil, nil
 	}
 	o.tasks = true
 	return slot, nil
+}
+
+// noRoom is the error for a task that is not offered, about a bound or the store.
+func noRoom(err error, bound string, args ...any) *fault.Error {
+	if errors.Is(err, task.ErrNoStore) {
+		return fault.Wrap(err, fault.StoreUnavailable, "who owns a task cannot be stored now")
+	}
+	return fault.Wrap(err, fault.AtCapacity, bound, args...)
 }
 
 func (g *Gateway) taskLimits() task.Limits {
@@ -99,7 +113,7 @@ type making struct {
 // extension's flat one, or the nested one of 2025-11-25. Where none was offered
 // there is none.
 func madeOf(s *wire.Answer, era mcp.Era, offered offering) (m making, made bool) {
-	if offered == noTask {
+	if !offered.made() {
 		return m, false
 	}
 	if era == mcp.Legacy {
@@ -130,8 +144,17 @@ func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *m
 	if err != nil {
 		return err
 	}
-	shown, err := g.after(ctx, x, v, t, s, whole, true)
-	if err == nil && !sameTask(s, link.Era, id) {
+	plan.Default = nil
+	plan.Drop = append(plan.Drop[:len(plan.Drop):len(plan.Drop)], asking...)
+	if x.Era == mcp.Modern && link.Era == mcp.Legacy {
+		whole, err = g.bridgeOver(v, m, stored, id, link, callerOf(x)).adopt(ctx, s, whole)
+		plan.Drop = asking
+	}
+	var shown []byte
+	if err == nil {
+		shown, err = g.after(ctx, x, v, t, s, whole, true)
+	}
+	if err == nil && !sameTask(s, x.Era, id) {
 		err = g.withheld(x, fault.New(fault.HookFailed, "a hook made another task of the result"))
 	}
 	if err != nil {
@@ -142,8 +165,6 @@ func (g *Gateway) minted(ctx context.Context, x *north.Exchange, v *server, m *m
 		g.metrics.Task("withheld")
 		return err
 	}
-	plan.Default = nil
-	plan.Drop = append(plan.Drop[:len(plan.Drop):len(plan.Drop)], asking...)
 	out, err := plan.Apply(nil, shown)
 	if err != nil {
 		return invalid(m, err)
@@ -165,6 +186,9 @@ func (g *Gateway) mint(ctx context.Context, x *north.Exchange, v *server, m *mem
 	}
 	if link.Child() {
 		rec.Instance = g.storage.Instance
+	}
+	if x.Era == mcp.Modern && link.Era == mcp.Legacy {
+		rec.Session = sessionMark + link.Caps()
 	}
 	stored, err = g.tasks.Mint(ctx, id, rec, made.life)
 	var collision *task.CollisionError
@@ -198,7 +222,7 @@ func (g *Gateway) collided(ctx context.Context, x *north.Exchange, v *server, m 
 		if o == m {
 			return g.tasks.Supplant(ctx, id, rec, life, owner)
 		}
-		verdict = g.claims(ctx, x, v, o, owner.Replica, id)
+		verdict = g.claims(ctx, v, o, owner.Replica, g.taskKey(v, x, owner), id)
 	}
 	g.metrics.Task("collision")
 	if verdict != task.NotMine {

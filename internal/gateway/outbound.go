@@ -36,14 +36,17 @@ type outbound struct {
 
 	id     []byte // raw JSON-RPC id of ours, in idBuf
 	idBuf  [32]byte
-	token  bool   // our id is the progress token, too
-	tasks  bool   // the upstream may make a task of the call
-	driven bool   // it is the gateway's to drive
-	trace  []byte // traceparent of this call; nil: there is none
-	body   []byte
-	params []south.Param
-	edits  []wire.Edit
-	space  [12]wire.Edit // backs edits
+	token  bool // our id is the progress token, too
+	tasks  bool // the upstream may make a task of the call
+	driven bool // it is the gateway's to drive
+	// withheld says that it may not, although the client can have one, for the store
+	// cannot commit.
+	withheld bool
+	trace    []byte // traceparent of this call; nil: there is none
+	body     []byte
+	params   []south.Param
+	edits    []wire.Edit
+	space    [12]wire.Edit // backs edits
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
@@ -192,6 +195,10 @@ func (o *outbound) modernToLegacy() error {
 	}
 	if err == nil {
 		o.edits, err = wire.DropMembers(o.edits, m.Raw, m.Meta, reserved)
+	}
+	if err == nil && o.tasks {
+		at := m.Params.End - 1 // behind the last member: a call names something
+		o.replace(wire.Span{Start: at, End: at}, append([]byte(`,"task":`), o.g.taskWish()...))
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 type parkedCall struct {
 	link    *south.Link
 	request south.Request
+	tasks   offering // whose a task is that the upstream may make of it
 }
 
 // Respond implements relay.Call.
@@ -93,23 +94,29 @@ func canBeAsked(x *north.Exchange) func(*relay.Question) bool {
 // ended.
 func (g *Gateway) park(ctx context.Context, x *north.Exchange, v *server, t *catalog.Target, name wire.Span, link *south.Link, key south.SessionKey) error {
 	o := outbound{g: g, x: x, v: v, t: t, link: link, name: name}
+	m, can := v.byKey[t.Upstream], canBeAsked(x)
+	slot, err := o.offerTasks(ctx, m)
+	if err != nil {
+		return err
+	}
 	span := leg(x, link, t.ID)
 	if x.Span != nil {
 		o.trace = span.AppendTraceparent(nil)
 	}
 	if err := o.build(nil); err != nil {
+		slot.Release()
 		land(span, err)
 		return err
 	}
-	call := &parkedCall{link: link, request: south.Request{
+	call := &parkedCall{link: link, tasks: o.offered(), request: south.Request{
 		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace),
 	}}
 	who := callerOf(x)
-	m, can := v.byKey[t.Upstream], canBeAsked(x)
 	visit, err := g.parks.Begin(&relay.Start{
 		Principal: x.Principal.Key, Upstream: m.south, Call: call, Can: can,
 		Parked: g.doc.Limits.ParkedPerPrincipal, Wait: g.inputTimeout(),
 		Run: func(ctx context.Context, p *relay.Park) (relay.Final, error) {
+			defer slot.Release() // from here on its record counts, if there is going to be one
 			began := time.Now()
 			final, err := call.run(g.within(ctx, who), p, can)
 			g.metrics.UpstreamCall(m.key, call.request.Method, callOutcome(err), time.Since(began))
@@ -118,6 +125,7 @@ func (g *Gateway) park(ctx context.Context, x *north.Exchange, v *server, t *cat
 		},
 	})
 	if err != nil {
+		slot.Release()
 		return ended(err)
 	}
 	turn, err := g.attend(ctx, x, v, t, name, visit)
@@ -189,7 +197,7 @@ func (g *Gateway) attend(ctx context.Context, x *north.Exchange, v *server, t *c
 		}
 		return turn, nil
 	}
-	err = o.give(ctx, turn.Final.(*parkedAnswer))
+	err = o.give(ctx, turn.Final.(*parkedAnswer), call.tasks)
 	var stale *staleError
 	if turn.Asked && errors.As(err, &stale) {
 		// The call has run: it is not made again for the gateway's sake.
@@ -200,18 +208,18 @@ func (g *Gateway) attend(ctx context.Context, x *north.Exchange, v *server, t *c
 }
 
 // give answers the request with the end of its call.
-func (o *outbound) give(ctx context.Context, f *parkedAnswer) error {
+func (o *outbound) give(ctx context.Context, f *parkedAnswer, offered offering) error {
 	m := o.v.byKey[o.t.Upstream]
 	if f.stream != nil {
 		defer f.stream.Close()
 		f.stream.Run()
-		return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, f.stream, noTask)
+		return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, f.stream, offered)
 	}
 	a := south.Answer{Whole: f.whole}
 	if err := wire.Scan(f.whole, &a.Scan); err != nil {
 		return invalid(m, err)
 	}
-	return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, &a, noTask)
+	return o.g.answer(ctx, o.x, o.v, m, o.t, o.link, &a, offered)
 }
 
 // retry deals with a requestState of the gateway's own. It reports whether the

@@ -54,6 +54,7 @@ func (g *Gateway) Retire(ctx context.Context, successor *Gateway) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	g.parks.EndFor(end, func(u any) bool { return !successor.uses(u) })
+	g.vigils.EndFor(func(u any) bool { return !successor.uses(u) })
 	g.cut(end)
 	g.closeExcept(end, successor)
 	g.hooks.Close()

@@ -21,7 +21,7 @@ func (g *Gateway) Snapshot() observe.Snapshot {
 	} else {
 		s.StoreUp = false
 	}
-	if g.durable != nil {
+	if g.durable.used(g.doc) {
 		if n, err := g.storage.Routes.Count(ctx); err == nil {
 			s.DurableRoutes = n
 		}

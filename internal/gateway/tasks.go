@@ -27,7 +27,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 		return err
 	}
 	if before != nil {
-		g.tasks, g.flights, g.follows = before.tasks, before.flights, before.follows
+		g.tasks, g.flights, g.follows, g.vigils = before.tasks, before.flights, before.follows, before.vigils
 	} else {
 		records := g.storage.Tasks
 		if records == nil {
@@ -38,6 +38,7 @@ func (g *Gateway) tasking(before *Gateway) error {
 			Seal: g.ids.Seal, Log: g.log,
 		})
 		g.flights, g.follows = &task.Flights{}, &follows{Follows: task.NewFollows(g.log)}
+		g.vigils = task.NewVigils(task.VigilOptions{Stir: g.follows.Stir})
 		g.keeping = newEngine("tasks", g.log, g.tasks.Run)
 	}
 	if g.keeping == nil {
@@ -116,7 +117,7 @@ func (g *Gateway) owned(ctx context.Context, x *north.Exchange, v *server, id st
 		return nil, unknownTask(x)
 	}
 	rec, known, err := g.tasks.Find(ctx, id, x.Principal.Key)
-	if err == nil && rec.Legacy != (x.Era == mcp.Legacy) {
+	if err == nil && !rec.Legacy && x.Era == mcp.Legacy {
 		return nil, unknownTask(x) // there are no words for it in this client's dialect
 	}
 	if !errors.Is(err, task.ErrUnknown) {
@@ -165,7 +166,7 @@ func (g *Gateway) reach(ctx context.Context, x *north.Exchange, v *server, m *me
 		return nil, fault.New(fault.UpstreamUnavailable, "the replica of upstream %q that has the task is not configured any more", m.key).
 			WithHint("the task is not lost; tell the gateway's operator")
 	}
-	link, err := u.Link(ctx, g.southKey(v, x))
+	link, err := u.Link(ctx, g.taskKey(v, x, rec))
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +183,13 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 	link, err := g.reach(ctx, x, v, m, rec)
 	if err != nil {
 		return err
+	}
+	if x.Era == mcp.Modern && rec.Legacy {
+		whole, err := g.bridged(ctx, x, g.bridgeOver(v, m, rec, id, link, callerOf(x)))
+		if err != nil {
+			return err
+		}
+		return g.answerTask(ctx, x, v, m, rec, t, link, whole)
 	}
 	aimed := *t
 	aimed.ID, aimed.Exposed, aimed.Params = id, id, nil
@@ -268,8 +276,8 @@ func (g *Gateway) answerTask(ctx context.Context, x *north.Exchange, v *server, 
 	if err := ofTask(x, m, &s, whole); err != nil {
 		return err
 	}
-	g.tasks.Saw(rec, lifeOf(&s, link.Era))
-	if x.Method.Name == mcp.TasksGet && !rec.Legacy {
+	g.tasks.Saw(rec, lifeOf(&s, x.Era)) // in whose dialect it is by now
+	if x.Method.Name == mcp.TasksGet && x.Era == mcp.Modern {
 		var err error
 		if whole, err = g.inlined(ctx, x, v, m, t, &s, whole); err != nil {
 			return err

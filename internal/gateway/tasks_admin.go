@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/mcp"
@@ -155,7 +156,9 @@ func (g *Gateway) cancelFor(ctx context.Context, t *store.Task, id string) error
 	}
 	ctx, cancel := context.WithTimeout(g.within(ctx, g.vault.get(t.Principal)), quietTime)
 	defer cancel()
-	link, err := u.Link(ctx, sessionKey(v, t.Principal, ""))
+	key := sessionKey(v, t.Principal, "")
+	key.Caps = strings.TrimPrefix(t.Session, sessionMark)
+	link, err := u.Link(ctx, key)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type offering uint8
 
 const (
 	noTask   offering = iota // it was not offered any
+	withheld                 // it was not offered the client's, for the store cannot commit
 	forIt                    // the client's, who is answered with it
 	forDrive                 // the gateway's, which drives it for the client
 )
@@ -40,9 +41,14 @@ func (o *outbound) offered() offering {
 		return forDrive
 	case o.tasks:
 		return forIt
+	case o.withheld:
+		return withheld
 	}
 	return noTask
 }
+
+// made reports whether the upstream may make a task of the call.
+func (o offering) made() bool { return o == forIt || o == forDrive }
 
 // drives reports whether the gateway drives tasks for the client of a call, who
 // cannot have them (DESIGN section 9, checklist 8.6).
@@ -73,7 +79,7 @@ func (o *outbound) takeOver(ctx context.Context) (*task.Slot, error) {
 	slot, err := o.g.tasks.Reserve(ctx, o.x.Principal.Key, o.g.taskLimits())
 	if err != nil {
 		o.g.metrics.Task("not_offered")
-		return nil, fault.Wrap(err, fault.AtCapacity, "upstream %q runs this call as a task only, and no more tasks can be remembered now", o.t.Upstream).
+		return nil, noRoom(err, "upstream %q runs this call as a task only, and no more tasks can be remembered now", o.t.Upstream).
 			WithHint("nothing ran; try again later")
 	}
 	o.tasks, o.driven = true, true
@@ -145,6 +151,9 @@ func (o *outbound) drive(ctx context.Context, m *member, made making, slot *task
 	o.x.StayAlive()
 	defer o.x.Rest()
 	d := driving{outbound: o, m: m, id: id, wait: made.poll, answered: map[string]bool{}}
+	if o.link.Era == mcp.Legacy {
+		d.bridge = g.bridgeOver(o.v, m, stored, id, o.link, callerOf(o.x))
+	}
 	d.start()
 	for {
 		if err := d.pause(ctx); err != nil {
@@ -168,6 +177,7 @@ func (o *outbound) drive(ctx context.Context, m *member, made making, slot *task
 // driving is a driven task on its way.
 type driving struct {
 	*outbound
+	bridge   *bridge // to a task of 2025-11-25; nil: it is one of the extension
 	m        *member
 	id       string
 	wait     time.Duration // to the next poll
@@ -226,9 +236,7 @@ func (d *driving) poll(ctx context.Context) (*wire.Answer, error) {
 	}
 	within, cancel := context.WithDeadline(ctx, d.end())
 	defer cancel()
-	began := time.Now()
-	whole, err := sendWhole(within, d.link, d.g.ownTaskRequest(d.link, mcp.TasksGet, d.id))
-	d.g.metrics.UpstreamCall(d.m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
+	whole, err := d.ask(within)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -244,6 +252,16 @@ func (d *driving) poll(ctx context.Context) (*wire.Answer, error) {
 		return nil, invalid(d.m, err)
 	}
 	return s, nil
+}
+
+func (d *driving) ask(ctx context.Context) ([]byte, error) {
+	if d.bridge != nil {
+		return d.bridge.detail(ctx)
+	}
+	began := time.Now()
+	whole, err := sendWhole(ctx, d.link, d.g.ownTaskRequest(d.link, mcp.TasksGet, d.id))
+	d.g.metrics.UpstreamCall(d.m.key, mcp.TasksGet, callOutcome(err), time.Since(began))
+	return whole, err
 }
 
 // leave ends a call whose task has not ended: it is cancelled.

@@ -35,7 +35,7 @@ func (g *Gateway) followed(ctx context.Context, x *north.Exchange, ear *task.Ear
 			return nil, err
 		}
 		m, err := g.ownerOf(v, rec)
-		if err != nil || rec.Legacy {
+		if err != nil {
 			continue // there is nobody who could be heard or asked
 		}
 		if t := v.origin(rec, m); !g.shows(v, g.scope(x), g.sees(x, v), &t) {

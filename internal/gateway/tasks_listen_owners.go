@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -93,7 +94,7 @@ func (o owners) Shows(k task.FollowKey, rec *store.Task) bool {
 }
 
 // errNoTasks is an upstream that does not speak of tasks now.
-var errNoTasks = errors.New("the upstream does not speak the tasks extension")
+var errNoTasks = errors.New("the upstream does not speak of the task as it did when it made it")
 
 // Look implements task.Owners: as tasks/get of the caller, made together with those
 // that the caller makes itself.
@@ -118,12 +119,23 @@ func (o owners) Look(ctx context.Context, k task.FollowKey, _ *store.Task, id st
 	}
 	c, _ := k.As.(*caller)
 	ctx = g.within(ctx, c)
-	link, err := u.Link(ctx, sessionKey(v, k.Principal, ""))
+	key := sessionKey(v, k.Principal, "")
+	key.Caps = strings.TrimPrefix(rec.Session, sessionMark)
+	link, err := u.Link(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if link.Era != mcp.Modern {
+	if (link.Era == mcp.Legacy) != rec.Legacy {
 		return nil, errNoTasks
+	}
+	if rec.Legacy {
+		b := g.bridgeOver(v, m, rec, id, link, c)
+		b.vigil.Heard(k, id)
+		whole, err := b.shared(ctx, v.name, asker{caller: c})
+		if err != nil {
+			return nil, err
+		}
+		return g.stateOf(m, rec, id, whole)
 	}
 	send := func(ctx context.Context) (any, error) {
 		began := time.Now()

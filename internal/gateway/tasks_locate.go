@@ -7,6 +7,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/north"
+	"github.com/penstock-mcp/penstock/internal/south"
 	"github.com/penstock-mcp/penstock/internal/store"
 	"github.com/penstock-mcp/penstock/internal/task"
 	"github.com/penstock-mcp/penstock/internal/wire"
@@ -21,7 +22,7 @@ func (g *Gateway) locate(ctx context.Context, x *north.Exchange, v *server, id s
 	owner, err := g.locator.Locate(ctx, &task.Search{
 		ID: id, Principal: x.Principal.Key, Foreign: foreign, Among: g.searched(x, v),
 		Ask: func(ctx context.Context, upstream string) task.Verdict {
-			return g.claims(ctx, x, v, v.byKey[upstream], [32]byte{}, id)
+			return g.claims(ctx, v, v.byKey[upstream], [32]byte{}, g.southKey(v, x), id)
 		},
 	})
 	var often *task.TooOften
@@ -42,6 +43,9 @@ func (g *Gateway) locate(ctx context.Context, x *north.Exchange, v *server, id s
 	}
 	g.metrics.Task("located")
 	rec := &store.Task{Principal: x.Principal.Key, Server: v.name, Upstream: owner, Legacy: x.Era == mcp.Legacy}
+	if i := v.byKey[owner].south.Info(); x.Era == mcp.Modern && i != nil && i.Era == mcp.Legacy {
+		rec.Legacy, rec.Session = true, sessionMark+g.southKey(v, x).Caps
+	}
 	stored, err := g.tasks.Found(ctx, id, rec, task.Life{})
 	var other *task.CollisionError
 	switch {
@@ -64,7 +68,7 @@ func (g *Gateway) searched(x *north.Exchange, v *server) []string {
 	var out []string
 	for _, m := range v.members {
 		i := m.south.Info()
-		if i == nil || i.Era != x.Era || !makesTasks(i) {
+		if i == nil || !makesTasks(i) || i.Era == mcp.Modern && x.Era == mcp.Legacy {
 			continue
 		}
 		if !everywhere && !personal(g.doc.Upstreams[m.key]) {
@@ -79,12 +83,12 @@ func (g *Gateway) searched(x *north.Exchange, v *server) []string {
 
 // claims asks an upstream, or the replica of it that has the task, with a read,
 // whether it has a task for this caller.
-func (g *Gateway) claims(ctx context.Context, x *north.Exchange, v *server, m *member, replica [32]byte, id string) task.Verdict {
+func (g *Gateway) claims(ctx context.Context, v *server, m *member, replica [32]byte, key south.SessionKey, id string) task.Verdict {
 	u := m.at(replica)
 	if u == nil {
 		return task.NoAnswer
 	}
-	link, err := u.Link(ctx, g.southKey(v, x))
+	link, err := u.Link(ctx, key)
 	if err != nil {
 		return task.NoAnswer
 	}

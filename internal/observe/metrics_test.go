@@ -79,7 +79,7 @@ func everything() Snapshot {
 			{Key: "docs", State: "down", Breaker: "half-open", Replicas: []UpstreamSnapshot{{Key: "http://10.0.0.1/", State: "down"}, {Key: "http://10.0.0.2/", State: "down"}}},
 		},
 		InFlight: 4, NorthSessions: 5, Streams: 6, Listeners: 7, Parked: 8,
-		AuditWritten: 9, AuditLost: 10, AuditFailures: 11, AuditRotations: 12, AuditFailing: true, AuditQueued: 13,
+		DurableRoutes: map[string]int{"routed": 14}, AuditWritten: 9, AuditLost: 10, AuditFailures: 11, AuditRotations: 12, AuditFailing: true, AuditQueued: 13,
 		StoreUp: true, CacheBytes: 14, Draining: true,
 	}
 }
@@ -102,6 +102,7 @@ func used(t testing.TB) *Metrics {
 	m.Decision("deny")
 	m.Limited("principal")
 	m.Task("minted")
+	m.DurableTransition("routed")
 	m.Hook("dlp", "tool.before", "deny", time.Millisecond)
 	m.Grant("files", "token_exchange", "failed", time.Minute)
 	m.Reload(false)

@@ -109,14 +109,14 @@ func (p *Park) Ask(q *Question) (response []byte, deferred bool) {
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
-		return q.nobody(), false
+		return q.Nobody(), false
 	case len(p.open) == maxOpen:
 		p.ps.dropped("a call has more questions open than it may; the rest are refused")
-		return q.nobody(), false
+		return q.Nobody(), false
 	case !p.counted && !p.ps.reserve(p):
 		p.ps.dropped("a call asks while too many others wait for answers; it was ended")
 		p.endLocked(ErrQuota, patience)
-		return q.nobody(), false
+		return q.Nobody(), false
 	}
 	p.counted = true
 	p.open = append(p.open, &asked{Question: q})
@@ -190,7 +190,7 @@ func (p *Park) answer(round int, in Inputs, can func(*Question) bool) (*Visit, e
 		return p.visitLocked(round, can), nil
 	}
 	for _, a := range p.offers[round-1].Asked {
-		if r := in.Get(a.Key); r != nil && !a.fits(r) {
+		if r := in.Get(a.Key); r != nil && !a.Fits(r) {
 			p.mu.Unlock()
 			return nil, ErrInputs
 		}
@@ -218,7 +218,7 @@ func (p *Park) answer(round int, in Inputs, can func(*Question) bool) (*Visit, e
 	}
 	for _, q := range deliver {
 		// The answers were accepted: that the client leaves now changes nothing.
-		if err := p.s.Call.Respond(p.ctx, q.response(in.Get(q.key))); err != nil {
+		if err := p.s.Call.Respond(p.ctx, q.Response(in.Get(q.key))); err != nil {
 			p.end(err, 0)
 		}
 	}
@@ -314,7 +314,7 @@ func (p *Park) farewell(open []*asked, err error, patient time.Duration) {
 	ctx, cancel := context.WithTimeout(p.ctx, farewellTime)
 	defer cancel()
 	for _, q := range open {
-		if err := p.s.Call.Respond(ctx, q.nobody()); err != nil {
+		if err := p.s.Call.Respond(ctx, q.Nobody()); err != nil {
 			break
 		}
 	}

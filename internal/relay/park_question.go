@@ -31,8 +31,8 @@ type asked struct {
 	key string
 }
 
-// response is the client's answer as the upstream gets it.
-func (q *Question) response(result []byte) []byte {
+// Response is the client's answer as the upstream gets it.
+func (q *Question) Response(result []byte) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), q.ID...)
 	b = append(b, `,"result":`...)
 	return append(append(b, result...), '}')
@@ -42,11 +42,11 @@ func (q *Question) failure(code int, message string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, q.ID, code, message)
 }
 
-// nobody is the answer of a user who gives none (checklist 7.3, expiry).
-func (q *Question) nobody() []byte {
+// Nobody is the answer of a user who gives none (checklist 7.3, expiry).
+func (q *Question) Nobody() []byte {
 	switch q.Method {
 	case elicitation:
-		return q.response([]byte(`{"action":"cancel"}`))
+		return q.Response([]byte(`{"action":"cancel"}`))
 	case sampling:
 		return q.failure(-1, "the request was not answered")
 	}
@@ -62,9 +62,9 @@ func (q *Question) refusal() []byte {
 	return q.failure(-32601, "the client does not support "+q.Method)
 }
 
-// fits reports whether a result has the shape that answers the question; it is
+// Fits reports whether a result has the shape that answers the question; it is
 // passed on as it is (checklist 7.3).
-func (q *Question) fits(result []byte) bool {
+func (q *Question) Fits(result []byte) bool {
 	switch q.Method {
 	case elicitation:
 		return starts(result, "action", `"`)

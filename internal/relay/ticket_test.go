@@ -110,7 +110,7 @@ func TestAnswersHaveTheShapeOfTheirQuestion(t *testing.T) {
 		{roots, `{"roots":{}}`, false},
 	} {
 		q := Question{Method: c.method}
-		if got := q.fits([]byte(c.result)); got != c.ok {
+		if got := q.Fits([]byte(c.result)); got != c.ok {
 			t.Errorf("%s %s: %v", c.method, c.result, got)
 		}
 	}

@@ -57,10 +57,12 @@ func (l *Link) consult(a *Answer, r *Request) error {
 		return err
 	}
 	a.clock.alive()
-	if err := u.acquire(a.ctx); err != nil {
-		return err
+	if !r.Aside {
+		if err := u.acquire(a.ctx); err != nil {
+			return err
+		}
+		a.slot = true
 	}
-	a.slot = true
 	return live.link.converse(a, r)
 }
 

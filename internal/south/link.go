@@ -57,7 +57,8 @@ type Request struct {
 	// caller's alone it goes there, too, if it still runs, beside the call in flight.
 	Beside bool
 	// Aside says that the request takes none of the upstream's slots (max_concurrent):
-	// it is about what runs already, and must not wait until that has ended.
+	// it is about what runs already and must not wait until that has ended, or waits,
+	// perhaps for long, for what happens at the upstream by itself.
 	Aside bool
 	// Fence is asked right before the first byte of the request leaves, on each try.
 	// Its error ends the request unsent, as a FencedError. Nil: there is none. It
@@ -97,6 +98,34 @@ func (u *Upstream) Link(ctx context.Context, key SessionKey) (*Link, error) {
 
 // Child reports whether the link leads to a child process, over stdio.
 func (l *Link) Child() bool { return l.process != nil }
+
+// Caps are the client capabilities that the link's session declares, or that the
+// process of the link's caller alone does, in normal form; "": none.
+func (l *Link) Caps() string {
+	switch {
+	case l.key != nil:
+		return l.key.Caps
+	case l.session != nil:
+		return l.session.key.Caps
+	}
+	return ""
+}
+
+// Private reports whether calls of the link run in a process of its caller's alone,
+// one at a time.
+func (l *Link) Private() bool { return l.key != nil }
+
+// Standing identifies the session, or the process, that the link leads to now: what an
+// upstream ties to one is not known in another. It is comparable.
+func (l *Link) Standing() any {
+	switch {
+	case l.key != nil:
+		return l.Upstream.child.privates.of(*l.key)
+	case l.session != nil:
+		return l.session.current()
+	}
+	return l.process
+}
 
 // NextID mints the id of a request on this link, as raw JSON appended to dst.
 func (l *Link) NextID(dst []byte) []byte { return l.Upstream.nextID(dst) }

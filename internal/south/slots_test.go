@@ -68,3 +68,35 @@ func TestSlotsComeBackAfterFailures(t *testing.T) {
 		t.Errorf("state %+v", u.State())
 	}
 }
+
+func TestWhatWaitsForSomethingElseTakesNoSlot(t *testing.T) {
+	leakless(t)
+	waits, release := make(chan struct{}), make(chan struct{})
+	var begun atomic.Bool
+	s := answering(t, false, func(w http.ResponseWriter, _ *http.Request, a arrived) {
+		if !begun.Swap(true) {
+			close(waits)
+			<-release
+		}
+		result(w, a.id, `{}`)
+	})
+	u := reach(t, s.url, func(o *Options) { o.MaxConcurrent = 1 })
+	l := link(t, u, SessionKey{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r := toolsCall(l)
+		r.Aside = true
+		if _, err := send(t, l, r); err != nil {
+			t.Errorf("the wait: %v", err)
+		}
+	})
+	<-waits
+	if _, err := send(t, l, toolsCall(l)); err != nil {
+		t.Errorf("a call beside it: %v", err)
+	}
+	close(release)
+	wg.Wait()
+	if u.State().InFlight != 0 {
+		t.Errorf("state %+v", u.State())
+	}
+}

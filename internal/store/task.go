@@ -17,7 +17,7 @@ type Task struct {
 	Legacy    bool     // dialect: that of 2025-11-25, else the extension
 	Replica   [32]byte // digest of the replica's URL; zero: the upstream has one address
 	Instance  string   // where it matters (a child process): which instance of the gateway; else ""
-	Session   string   // northern or pooled session digest where the task is bound to one; else ""
+	Session   string   // which of its principal's sessions at the upstream has it, where it was made for a modern client in one; else ""
 	// Sealed is the id itself, sealed. Get leaves it out: who asks has the id.
 	Sealed  []byte
 	Located bool // found by searching, not minted

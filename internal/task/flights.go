@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -29,45 +30,64 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
+// errAbandoned is what others get of a call whose asker panicked.
+var errAbandoned = errors.New("task: the call that this one waited for was abandoned")
+
 // Do returns what ask returns, asked once for all who come while it is under way.
-// The call ends when all of them have left, or after the given time; each leaves
-// when its own ctx ends. shared tells whether others got the same.
+// The call ends when all of them have left, or after the given time. shared tells
+// whether others got the same.
+//
+// Who comes first makes the call, on its own goroutine: a poll that nobody joins,
+// as nearly all are, costs no other. When its ctx ends while others wait it
+// stays for their sake until the call has its end; each of those leaves when its
+// own ctx ends.
 func (f *Flights) Do(ctx context.Context, k FlightKey, most time.Duration, ask func(ctx context.Context) (any, error)) (answer any, shared bool, err error) {
 	f.mu.Lock()
-	fl := f.flying[k]
-	mine := fl == nil
-	if mine {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
-		fl = &flight{done: make(chan struct{}), cancel: cancel}
-		if f.flying == nil {
-			f.flying = map[FlightKey]*flight{}
+	if fl := f.flying[k]; fl != nil {
+		fl.waiting++
+		f.mu.Unlock()
+		select {
+		case <-fl.done:
+			return fl.answer, true, fl.err
+		case <-ctx.Done():
+			f.leave(k, fl)
+			return nil, false, context.Cause(ctx)
 		}
-		f.flying[k] = fl
-		go f.fly(within, k, fl, ask)
 	}
-	fl.waiting++
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	fl := &flight{done: make(chan struct{}), cancel: cancel, waiting: 1, err: errAbandoned}
+	if f.flying == nil {
+		f.flying = map[FlightKey]*flight{}
+	}
+	f.flying[k] = fl
 	f.mu.Unlock()
-	select {
-	case <-fl.done:
-		return fl.answer, !mine, fl.err
-	case <-ctx.Done():
+	defer context.AfterFunc(ctx, func() { f.leave(k, fl) })()
+	f.fly(within, k, fl, ask)
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
 	}
+	return fl.answer, false, fl.err
+}
+
+// leave is one less that waits; without any the call ends.
+func (f *Flights) leave(k FlightKey, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl.waiting--; fl.waiting == 0 {
 		fl.cancel()
 		f.closeLocked(k, fl)
 	}
-	return nil, false, context.Cause(ctx)
 }
 
 func (f *Flights) fly(ctx context.Context, k FlightKey, fl *flight, ask func(context.Context) (any, error)) {
-	defer fl.cancel()
+	defer func() {
+		fl.cancel()
+		f.mu.Lock()
+		f.closeLocked(k, fl)
+		f.mu.Unlock()
+		close(fl.done)
+	}()
 	fl.answer, fl.err = ask(ctx)
-	f.mu.Lock()
-	f.closeLocked(k, fl)
-	f.mu.Unlock()
-	close(fl.done)
 }
 
 func (f *Flights) closeLocked(k FlightKey, fl *flight) {

@@ -118,6 +118,21 @@ func (s *Follows) Tasks() (n int) {
 	return n
 }
 
+// Stir has a task looked at now that may have changed. It reports false where nobody
+// listens for it with that key any more.
+func (s *Follows) Stir(k FollowKey, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.by[k]
+	if f == nil || f.topics[id] == nil {
+		return false
+	}
+	f.topics[id].turn++
+	f.topics[id].due = time.Time{}
+	f.poke()
+	return true
+}
+
 // Follow is the fan-in of the tasks of one key: one subscription at the upstream as
 // far as it tells of tasks, looks at the tasks where it does not. Its goroutine
 // begins with the first task that somebody listens for, and ends with the last.

@@ -233,7 +233,7 @@ func TestNoTaskIsOfferedWhileTheStoreCannotCommit(t *testing.T) {
 		if _, err := x.Mint(t.Context(), "id", &store.Task{Principal: ann, Upstream: "a"}, Life{}); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		if _, err := x.Reserve(t.Context(), ann, l); !errors.Is(err, ErrNoSlot) {
+		if _, err := x.Reserve(t.Context(), ann, l); !errors.Is(err, ErrNoStore) {
 			t.Errorf("offered: %v", err)
 		}
 		// An outage is no "unknown": a client would drop the id for good.

@@ -3,15 +3,20 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/penstock-mcp/penstock/internal/store"
 )
 
-// ErrNoSlot is why no task is offered to an upstream: the bound on records is
-// reached, or the store cannot commit now.
-var ErrNoSlot = errors.New("task: no task can be remembered now")
+// Why no task is offered to an upstream.
+var (
+	// ErrNoSlot is a bound on records that is reached.
+	ErrNoSlot = errors.New("task: no more tasks can be remembered")
+	// ErrNoStore is a store that cannot commit now, or could not a moment ago.
+	ErrNoStore = errors.New("task: the store cannot remember a task now")
+)
 
 // Limits are the bounds on records. They bind within a process and within the
 // store; slots of calls under way count in the process.
@@ -25,16 +30,16 @@ type Slot struct {
 	once      sync.Once
 }
 
-// Reserve makes room for one task of a principal, or returns ErrNoSlot. It does
-// not write.
+// Reserve makes room for one task of a principal, or returns ErrNoSlot or
+// ErrNoStore. It does not write.
 func (x *Index) Reserve(ctx context.Context, principal [32]byte, l Limits) (*Slot, error) {
 	if x.o.Now().UnixNano() < x.broken.Load() {
-		return nil, ErrNoSlot
+		return nil, ErrNoStore
 	}
 	own, all, err := x.counts.of(ctx, x.o.Store, principal, x.o.Now())
 	if err != nil {
 		x.noteBroken(err)
-		return nil, ErrNoSlot
+		return nil, fmt.Errorf("%w: %w", ErrNoStore, err)
 	}
 	x.reserve.Lock()
 	defer x.reserve.Unlock()

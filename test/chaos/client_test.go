@@ -26,6 +26,7 @@ type answer struct {
 	status  int
 	session string // Mcp-Session-Id
 	took    time.Duration
+	raw     string // the message
 
 	ID     json.RawMessage `json:"id"`
 	Result *result         `json:"result"`
@@ -37,7 +38,11 @@ type result struct {
 	Structured heard                   `json:"structuredContent"`
 	Tools      []struct{ Name string } `json:"tools"`
 	NextCursor string                  `json:"nextCursor"`
-	Meta       struct {
+	TaskID     string                  `json:"taskId"` // of the extension, and of a legacy tasks/get
+	Task       struct {
+		TaskID string `json:"taskId"`
+	} `json:"task"` // of a legacy call
+	Meta struct {
 		Partial []missing `json:"penstock/partial"`
 	} `json:"_meta"`
 }
@@ -69,6 +74,8 @@ type client struct {
 	http    *http.Client
 	address string
 	session string // "": modern
+	key     string // shown as bearer; "": none
+	tasks   bool   // it can have tasks
 }
 
 func newClient(t testing.TB, address string) *client {
@@ -84,7 +91,10 @@ func (c *client) at(address string) *client {
 	return &d
 }
 
-const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+// modernMeta is the metadata of a modern request, without the capabilities and what closes it.
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":`
+
+const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // ask sends one request; params are raw members. An error is an answer that did
 // not come, or not whole.
@@ -95,6 +105,11 @@ func (c *client) ask(method, name, params string) (*answer, error) {
 			params += ","
 		}
 		params += modernMeta
+		if c.tasks {
+			params += `{"extensions":{"` + tasksExtension + `":{}}}}`
+		} else {
+			params += `{}}`
+		}
 	}
 	body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+c.address+"/mcp", strings.NewReader(body))
@@ -114,6 +129,9 @@ func (c *client) ask(method, name, params string) (*answer, error) {
 		r.Header.Set("MCP-Protocol-Version", "2025-11-25")
 		r.Header.Set("Mcp-Session-Id", c.session)
 	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	start := time.Now()
@@ -131,7 +149,7 @@ func (c *client) ask(method, name, params string) (*answer, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 	}
-	a := &answer{status: resp.StatusCode, session: resp.Header.Get("Mcp-Session-Id"), took: time.Since(start)}
+	a := &answer{status: resp.StatusCode, session: resp.Header.Get("Mcp-Session-Id"), took: time.Since(start), raw: string(raw)}
 	if err := json.Unmarshal(raw, a); err != nil {
 		return nil, fmt.Errorf("HTTP %d with %.200q: %w", resp.StatusCode, raw, err)
 	}

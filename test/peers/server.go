@@ -72,6 +72,27 @@ func FastMCP() Server {
 	}}
 }
 
+// FastMCPTasks is a server on FastMCP with the package fastmcp-tasks (python/fastmcp_tasks_server.py): the tasks extension
+// of the modern era, and legacy sessions without tasks.
+func FastMCPTasks() Server {
+	return Server{Name: "fastmcptasks", Language: Python, path: "/mcp", command: func(port string) (env, argv []string) {
+		return nil, append(fastMCPTasksArgv(""), port)
+	}}
+}
+
+// FastMCPTasksArgv starts the same server over stdio.
+func FastMCPTasksArgv() ([]string, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	return fastMCPTasksArgv(root), nil
+}
+
+func fastMCPTasksArgv(root string) []string {
+	return []string{filepath.Join(root, pythonPath), filepath.Join(root, "test/peers/python/fastmcp_tasks_server.py")}
+}
+
 // Running is a server that accepts connections.
 type Running struct {
 	*Process

@@ -2,10 +2,13 @@ package peers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,17 +69,36 @@ func (l Language) Missing() string {
 	if err != nil {
 		return err.Error()
 	}
-	probe := map[Language]string{
-		JavaScript: filepath.Join(root, nodePath),
-		Python:     filepath.Join(root, pythonPath),
-	}[l]
-	if probe == "" {
+	in, ok := installations[l]
+	if !ok {
 		return ""
 	}
-	if _, err := os.Stat(probe); err != nil {
+	if _, err := os.Stat(filepath.Join(root, in.interpreter)); err != nil {
 		return "not installed: run scripts/setup-peers.sh (or make test)"
 	}
+	// As scripts/setup-peers.sh says what it installed from.
+	digest := sha256.New()
+	for _, name := range append(slices.Clip(in.manifest), "scripts/setup-peers.sh") {
+		raw, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return err.Error()
+		}
+		digest.Write(raw)
+	}
+	stamp, err := os.ReadFile(filepath.Join(root, in.stamp))
+	if err != nil || strings.TrimSpace(string(stamp)) != hex.EncodeToString(digest.Sum(nil)) {
+		return "installed in other versions: run scripts/setup-peers.sh (or make test)"
+	}
 	return ""
+}
+
+// installations are what setup-peers.sh installs for a language, by paths from the root of the repository.
+var installations = map[Language]struct {
+	interpreter, stamp string
+	manifest           []string
+}{
+	JavaScript: {nodePath, "build/stamps/js", []string{"test/peers/js/package.json", "test/peers/js/package-lock.json", "test/peers/js/.npmrc"}},
+	Python:     {pythonPath, "build/stamps/python", []string{"test/peers/python/requirements.txt"}},
 }
 
 // Where setup-peers.sh puts the interpreters, from the root of the repository. The suite needs a newer Node than many

@@ -35,10 +35,10 @@ func parsed(t testing.TB, doc string) *config.Document {
 }
 
 // serve runs the gateway of a document until the test ends.
-func serve(t testing.TB, doc string) *gateway {
+func serve(t testing.TB, doc string, options ...penstock.Option) *gateway {
 	t.Helper()
 	log := &logBuffer{}
-	gw, err := penstock.New(parsed(t, doc), penstock.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	gw, err := penstock.New(parsed(t, doc), append(options, penstock.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))...)
 	if err != nil {
 		t.Fatal(err)
 	}

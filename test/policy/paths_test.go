@@ -78,6 +78,9 @@ func (t *target) ways() (out []way) {
 			return v.older.batched(t.method(), t.params(name, args))
 		})
 	}
+	if t.kind == "tool" {
+		add("call, invoke", false, (*visit).invoke)
+	}
 	switch {
 	case t.original == "ask":
 		// One that a client without questions cannot end.

@@ -103,10 +103,11 @@ func TestListsAndCallsFollowOneDecisionOnEveryPath(t *testing.T) {
 func table(t *testing.T, rules []rule, short map[string]string, count *tally) {
 	h, o, id := home(t), old(t), newIssuer(t)
 	ups := map[string]*upstream{"home": h, "old": o}
-	g := serve(t, worldDocument(h, o)+id.section()+section(rules))
+	document, store := stored(t, pinned(worldDocument(h, o))+id.section()+section(rules))
+	g := serve(t, document, store)
 	for _, who := range []*caller{
-		id.known(t, caller{subject: "alice", tenant: "red", scopes: []string{"mcp", "admin"}, claims: map[string]any{"dept": "ops"}}),
-		id.known(t, caller{subject: "bob", tenant: "blue", scopes: []string{"mcp"}, claims: map[string]any{"dept": "dev", "level": 3}}),
+		id.known(t, caller{subject: "alice", tenant: "red", scopes: append([]string{"mcp", "admin"}, durableScopes...), claims: map[string]any{"dept": "ops"}}),
+		id.known(t, caller{subject: "bob", tenant: "blue", scopes: append([]string{"mcp"}, durableScopes...), claims: map[string]any{"dept": "dev", "level": 3}}),
 	} {
 		if who.subject == "bob" && !byCaller(rules) {
 			continue // to whom everything is the same

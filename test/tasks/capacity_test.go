@@ -72,16 +72,42 @@ func TestWithoutRoomAToolThatNeedsATaskSaysSo(t *testing.T) {
 	g := serve(t, d)
 	ann := g.as("ann")
 	ann.mint(t, "up__work")
-	u.handle("tools/call", func(x *exchange) {
-		if x.Declared {
-			x.task()
-			return
-		}
-		x.message(400, `{"jsonrpc":"2.0","id":`+x.ID+`,"error":{"code":-32021,"message":"needs tasks","data":{"requiredCapabilities":{"extensions":{"`+extension+`":{}}}}}}`)
-	})
+	u.handle("tools/call", insists)
 	if r := ann.call("up__work"); r.Code != missingCapability || r.id() != "" {
 		t.Errorf("%v", r)
 	}
+}
+
+// insists is a tool that runs as a task only.
+func insists(x *exchange) {
+	if x.Declared {
+		x.task()
+		return
+	}
+	x.message(400, `{"jsonrpc":"2.0","id":`+x.ID+`,"error":{"code":-32021,"message":"needs tasks","data":{"requiredCapabilities":{"extensions":{"`+extension+`":{}}}}}}`)
+}
+
+// Who has declared tasks is not told to declare them when it is the store that fails.
+func TestWhileTheStoreFailsAToolThatNeedsATaskSaysThatItDoes(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, "up")
+	u.handle("tools/call", insists)
+	w := &weak{Tasks: memory.NewTasks(1000, 1000, time.Now)}
+	g := serveOn(t, over(u), w)
+	ann := g.as("ann")
+	ann.mint(t, "up__work")
+	w.down.Store(true)
+	time.Sleep(1100 * time.Millisecond) // counts are good for a second
+	for range 3 {
+		if r := ann.call("up__work"); r.Code != storeUnavailable || r.Status != 503 || !strings.Contains(r.Said, "nothing ran") {
+			t.Errorf("%v", r)
+		}
+		if r := ann.plain().call("up__work"); r.Code != missingCapability {
+			t.Errorf("without tasks: %v", r)
+		}
+	}
+	w.down.Store(false)
+	eventually(t, "tasks are offered again", 10*time.Second, func() bool { return ann.call("up__work").id() != "" })
 }
 
 func TestCallsAtOnceKeepToTheBoundOnTasks_20(t *testing.T) {

@@ -25,16 +25,8 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if folder != "" {
-			_ = os.RemoveAll(folder)
-		}
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m)
 }
-
-// folder holds the built command; set by the test that kills it.
-var folder string
 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, within time.Duration, holds func() bool) {

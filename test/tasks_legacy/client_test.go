@@ -42,6 +42,7 @@ func (m *message) code() int {
 // client speaks to a house as one MCP client would.
 type client struct {
 	url, revision, caps, session string
+	key                          string    // of the API; ""
 	feed                         io.Writer // of stdio
 	came                         chan *message
 	ctx                          context.Context
@@ -113,6 +114,9 @@ func (c *client) say(t *testing.T, raw string) {
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
+	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	if c.revision == modern || c.session != "" {
 		r.Header.Set("Mcp-Protocol-Version", c.revision)

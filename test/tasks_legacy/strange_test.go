@@ -1,6 +1,7 @@
 package taskslegacy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,9 +19,25 @@ type strange struct {
 	// say answers a request: notifications that go before the answer, and the answer's
 	// own member, such as `"result":{}`.
 	say func(method, params string) (before []string, answer string)
+	// late answers, after what goes before it was sent, and may take its time; "": as
+	// say did. Nil: nothing is late.
+	late func(method, params string) string
+	// caps are its capabilities.tasks; "": all of them.
+	caps string
+	// session names the session that there is now, and what is said in another is 404.
+	// Nil: there are none.
+	session func() string
 
-	mu  sync.Mutex // guards got
-	got map[string]int
+	mu    sync.Mutex // guards what follows
+	got   map[string]int
+	heard []string // responses of its client
+}
+
+// responses are what its client answered so far.
+func (u *strange) responses() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]string(nil), u.heard...)
 }
 
 func odd(t *testing.T, say func(method, params string) (before []string, answer string)) *strange {
@@ -53,7 +70,17 @@ func (u *strange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Params json.RawMessage
 	}
 	body, _ := io.ReadAll(r.Body)
-	if json.Unmarshal(body, &m) != nil || m.ID == nil {
+	err := json.Unmarshal(body, &m)
+	if u.session != nil && m.Method != "initialize" && r.Header.Get("Mcp-Session-Id") != u.session() {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	if err != nil || m.ID == nil || m.Method == "" {
+		if m.ID != nil {
+			u.mu.Lock()
+			u.heard = append(u.heard, string(body))
+			u.mu.Unlock()
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -64,7 +91,11 @@ func (u *strange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := `"error":{"code":-32601,"message":"no such method"}`
 	switch m.Method {
 	case "initialize":
-		answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"odd","version":"1"}}`
+		if u.session != nil {
+			w.Header().Set("Mcp-Session-Id", u.session())
+		}
+		answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":` +
+			cmp.Or(u.caps, `{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) + `},"serverInfo":{"name":"odd","version":"1"}}`
 	case "tools/list":
 		answer = `"result":{"tools":[{"name":"work","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}`
 	case "ping":
@@ -82,6 +113,10 @@ func (u *strange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, b := range before {
 		_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
+	}
+	if u.late != nil {
+		_ = http.NewResponseController(w).Flush()
+		answer = cmp.Or(u.late(m.Method, string(m.Params)), answer)
 	}
 	_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n\n", m.ID, answer)
 }

@@ -81,6 +81,35 @@ func routeFills(t *testing.T, s *routes) {
 	}
 }
 
+func routeLowered(t *testing.T, s *routes) {
+	r := s.repository(t)
+	for i := range 20 {
+		is := route(fmt.Sprint("a", i), "p", fmt.Sprint(i))
+		is.Expires = noon.Add(time.Duration(i+1) * time.Minute)
+		begin(t, r, is)
+	}
+	for i := range 11 {
+		now := noon.Add(time.Duration(i) * time.Minute)
+		if err := beginIn(t, r, route("b", "p", "b"), now, 100, 10); !errors.Is(err, store.ErrFullFor) {
+			t.Errorf("with %d of the caller: %v", 20-i, err)
+		}
+		if err := beginIn(t, r, route("b", "q", "b"), now, 10, 10); !errors.Is(err, store.ErrFull) {
+			t.Errorf("with %d of all: %v", 20-i, err)
+		}
+		if n, err := r.Expire(t.Context(), now.Add(time.Minute), 100); err != nil || n != 1 {
+			t.Fatalf("%d expired, error %v", n, err)
+		}
+	}
+	now := noon.Add(11 * time.Minute)
+	for _, want := range []error{nil, store.ErrFull} { // the tenth and one more
+		is := route(fmt.Sprint("b", want), "p", fmt.Sprint(want))
+		if err := beginIn(t, r, is, now, 10, 11); !errors.Is(err, want) {
+			t.Errorf("%v; want %v", err, want)
+		}
+	}
+	everyRoute(t, r)
+}
+
 func routeExpiredCount(t *testing.T, s *routes) {
 	r := s.repository(t)
 	for i := range 3 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,9 +184,17 @@ func routeExpires(t *testing.T, s *routes) {
 		}
 	}
 	// Many go in several transactions.
-	for i := range 450 {
-		begin(t, r, route(fmt.Sprint("m", i), fmt.Sprint("p", i%3), fmt.Sprint(i)))
+	var wg sync.WaitGroup
+	for w := range 45 {
+		wg.Go(func() {
+			for i := 10 * w; i < 10*w+10; i++ {
+				if err := beginIn(t, r, route(fmt.Sprint("m", i), fmt.Sprint("p", i%3), fmt.Sprint(i)), noon, 450, 150); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	wg.Wait()
 	if n, err := r.Expire(t.Context(), noon.Add(time.Hour), 430); err != nil || n != 430 {
 		t.Errorf("%d gone, error %v", n, err)
 	}

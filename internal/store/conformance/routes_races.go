@@ -13,14 +13,14 @@ import (
 
 // oneBegins has many submit the same with ids of their own, and returns the one
 // route that all of them were given.
-func oneBegins(t *testing.T, r store.Routes, now time.Time, b store.RouteBounds, make func(by int) *store.Route) *store.Route {
+func oneBegins(t *testing.T, r store.Routes, now time.Time, b store.RouteBounds, of func(by int) *store.Route) *store.Route {
 	t.Helper()
 	var begun atomic.Int64
 	var given sync.Map
 	var wg sync.WaitGroup
 	for by := range 32 {
 		wg.Go(func() {
-			is := make(by)
+			is := of(by)
 			stands, created, err := r.Begin(t.Context(), is, first(is), now, b)
 			if err != nil {
 				t.Errorf("begin: %v", err)

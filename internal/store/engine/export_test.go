@@ -2,17 +2,8 @@ package engine
 
 import (
 	"github.com/penstock-mcp/penstock/internal/store"
-	"github.com/penstock-mcp/penstock/internal/store/sqlite"
 	"github.com/penstock-mcp/penstock/internal/store/tables"
 )
-
-// Commits is how many commits SQLite has made; 0 for another engine.
-func Commits(s *Store) int64 {
-	if d, ok := s.db.(*sqlite.DB); ok {
-		return d.Commits()
-	}
-	return 0
-}
 
 // WithoutCache are the tasks of s as a process reads them that has hardly any of
 // them cached.

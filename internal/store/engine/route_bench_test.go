@@ -24,11 +24,11 @@ func TestASubmissionIsOneCommit(t *testing.T) {
 	}
 	took := func(what string, want int64, do func() error) {
 		t.Helper()
-		before := engine.Commits(s)
+		before := s.Commits()
 		if err := do(); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if n := engine.Commits(s) - before; n != want {
+		if n := s.Commits() - before; n != want {
 			t.Errorf("%s took %d commits; want %d", what, n, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestASubmissionIsOneCommit(t *testing.T) {
 		_, err2 := s.Routes().Journal(t.Context(), "a")
 		return errors.Join(err, err2)
 	})
-	before := engine.Commits(s)
+	before := s.Commits()
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
@@ -51,7 +51,7 @@ func TestASubmissionIsOneCommit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := engine.Commits(s) - before; n > 32 {
+	if n := s.Commits() - before; n > 32 {
 		t.Errorf("64 submissions at once took %d commits", n)
 	}
 }

@@ -41,7 +41,7 @@ const (
 	sweepBatch  = 200
 	closingTime = 5 * time.Second // for the last uses to be written
 	cachedRows  = 1 << 16
-	cachedTasks = 100_000
+	cachedTasks = 1 << 17 // a hundred thousand, however unevenly they fall into shards
 )
 
 // Store is an open store. Its methods and repositories are safe for concurrent
@@ -141,6 +141,14 @@ func (s *Store) Instance() string { return s.o.Instance }
 
 // Durable tells whether what is stored survives the process.
 func (s *Store) Durable() bool { return s.rows != nil }
+
+// Commits is how many commits SQLite has put on the disk; 0 for another engine.
+func (s *Store) Commits() int64 {
+	if d, ok := s.db.(*sqlite.DB); ok {
+		return d.Commits()
+	}
+	return 0
+}
 
 // Sessions is the repository of northern legacy sessions. Its owner calls
 // Expire: Run does not, for somebody has to clean up after what is gone.

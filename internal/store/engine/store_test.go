@@ -46,6 +46,15 @@ func TestAClosedStoreRefusesEverything(t *testing.T) {
 	})
 }
 
+func TestOnlyMemoryIsNotDurable(t *testing.T) {
+	each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		address := fresh(t)
+		if s := open(t, engine.Options{URL: address}); s.Durable() != (address != "memory:") {
+			t.Errorf("durable: %v", s.Durable())
+		}
+	})
+}
+
 func TestAStoreThatReopensHasWhatWasStored(t *testing.T) {
 	durable(t, func(t *testing.T, fresh func(testing.TB) string) {
 		clock := newClock()

@@ -183,7 +183,7 @@ func commits(t testing.TB, s *engine.Store, name, address string) int64 {
 	if name == "postgres" {
 		return walSyncs(t, address)
 	}
-	return engine.Commits(s)
+	return s.Commits()
 }
 
 // walSyncs is how often a server has put its log on the disk, as far as

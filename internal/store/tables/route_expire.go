@@ -12,38 +12,6 @@ func (s *Routes) Expire(ctx context.Context, now time.Time, limit int) (gone int
 		func(tx Tx, is seated) (bool, error) { return removeRoute(ctx, tx, is, at) })
 }
 
-// expireSeated removes at most limit records of a query in its order, those that
-// are still to go.
-func expireSeated(ctx context.Context, db DB, s *seats, limit int, query string, at int64, remove func(Tx, seated) (bool, error)) (gone int, err error) {
-	for gone < limit {
-		batch := min(expireBatch, limit-gone)
-		var found []seated
-		err := db.Read(ctx, func(tx Tx) (err error) {
-			found, err = seatedRows(ctx, tx, query, at, int64(batch))
-			return err
-		})
-		if err != nil || len(found) == 0 {
-			return gone, err
-		}
-		var n int
-		err = db.Write(ctx, func(tx Tx) (err error) {
-			n, err = s.leave(ctx, tx, found, func(is seated) (bool, error) { return remove(tx, is) })
-			return err
-		})
-		if err != nil {
-			return gone, err
-		}
-		gone += n
-		if len(found) < batch {
-			return gone, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return gone, err
-		}
-	}
-	return gone, nil
-}
-
 // removeRoute removes a route if it has expired, with its journal and updates.
 // The row goes first: who changes any of them holds its lock.
 func removeRoute(ctx context.Context, tx Tx, is seated, now int64) (gone bool, err error) {

@@ -14,8 +14,8 @@ import (
 
 const routeColumns = `id, principal, tenant, key, request_digest, server, upstream, upstream_task, phase, created, updated, expires, due, version, integrity, document`
 
-// Fields of routeColumns that are bytes in the database: they come from outside
-// and need not be text.
+// scanRoute reads routeColumns and what follows them. What comes from outside is
+// bytes in the database, for it need not be text.
 func scanRoute(s Scanner, more ...any) (*store.Route, error) {
 	var r store.Route
 	var principal, tenant, key, task, document []byte

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/penstock-mcp/penstock/internal/store"
 )
@@ -92,61 +91,6 @@ func (s *seats) count(ctx context.Context, tx Tx, seat, by int) error {
 	return err
 }
 
-// seated is a record and its seat among all.
-type seated struct {
-	id   string
-	seat int
-}
-
-// seatedRows reads ids and seats.
-func seatedRows(ctx context.Context, tx Tx, query string, args ...any) (found []seated, err error) {
-	err = tx.Rows(ctx, query, args, func(r Scanner) error {
-		var id string
-		var seat int64
-		err := r.Scan(&id, &seat)
-		if err == nil {
-			found = append(found, seated{id, int(seat)})
-		}
-		return err
-	})
-	return found, err
-}
-
-// leave removes records in the order of their ids and counts those that were
-// still there. remove looks at the seat too: a record that went and came again
-// under its id may sit on another, whose lock is not held.
-func (s *seats) leave(ctx context.Context, tx Tx, found []seated, remove func(seated) (gone bool, err error)) (n int, err error) {
-	if len(found) == 0 {
-		return 0, nil
-	}
-	found = slices.Clone(found)
-	slices.SortFunc(found, func(a, b seated) int { return strings.Compare(a.id, b.id) })
-	of := make([]int, len(found))
-	for i := range found {
-		of[i] = found[i].seat
-	}
-	if _, err := s.lock(ctx, tx, of[0], of[1:]...); err != nil {
-		return 0, err
-	}
-	left := map[int]int{}
-	for i := range found {
-		gone, err := remove(found[i])
-		if err != nil {
-			return 0, err
-		}
-		if gone {
-			left[found[i].seat]++
-			n++
-		}
-	}
-	for seat, by := range left {
-		if err := s.count(ctx, tx, seat, -by); err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
-}
-
 // seatless says that a seat had no room, though another may.
 type seatless struct{ own bool }
 
@@ -188,11 +132,11 @@ func full(own bool) error {
 // seating is where a new record sits.
 type seating struct{ all, own int }
 
-// sit calls write with seats until both have room. taken reads how many sit on
+// sit calls write with seats until both have room under their bounds. taken reads how many sit on
 // each, among all or among the caller's own; without one that has room the bound
 // is reached. Any that has is tried, so that those who look at once do not meet
 // again.
-func (s *seats) sit(home, max, maxOwn int, write func(seating) error, taken func(own bool, each func(seat, n int64)) error) error {
+func (s *seats) sit(home, ofAll, ofOwn int, write func(seating) error, taken func(own bool, each func(seat, n int64)) error) error {
 	at := seating{home, home}
 	var none *seatless
 	for range seatings {
@@ -209,9 +153,9 @@ func (s *seats) sit(home, max, maxOwn int, write func(seating) error, taken func
 		if err != nil {
 			return err
 		}
-		bound, place := max, &at.all
+		bound, place := ofAll, &at.all
 		if none.own {
-			bound, place = maxOwn, &at.own
+			bound, place = ofOwn, &at.own
 		}
 		free := -1
 		for _, seat := range rand.Perm(s.n) {

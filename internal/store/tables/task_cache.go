@@ -29,9 +29,17 @@ type taskShard struct {
 	// by holds one of the records whose keys have the same digest; there is
 	// hardly ever another.
 	by map[uint64]*owner
-	// changes counts writes to rows of this shard by this process. Who reads a
-	// row from the database puts it here only if none came in between.
-	changes uint64
+	// changes count writes by this process to rows of this shard, each to a few of
+	// them. Who reads a row from the database puts it here only if none came in between.
+	changes [cacheStripes]uint64
+}
+
+// cacheStripes keep a mint from being taken for one that overtakes another.
+const cacheStripes = 64
+
+// changed is the count of writes to the rows whose keys have digests like this one.
+func (h *taskShard) changed(digest uint64) *uint64 {
+	return &h.changes[digest/cacheShards%cacheStripes]
 }
 
 // owner is a record without what is sealed. All but seen is immutable.
@@ -97,10 +105,10 @@ func (e *owner) record() *store.Task {
 // mark is taken before the database is asked, and given to put, lacks or replace
 // with what it answered.
 func (c *taskCache) mark(key *taskKey) uint64 {
-	h, _ := c.of(key)
+	h, digest := c.of(key)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.changes
+	return *h.changed(digest)
 }
 
 // put enters a record that was read, unless a write has overtaken it.
@@ -109,7 +117,7 @@ func (c *taskCache) put(mark uint64, key *taskKey, t *store.Task, read int64) {
 	h, digest := c.of(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.changes == mark {
+	if *h.changed(digest) == mark {
 		h.enter(c.room, digest, e)
 	}
 }
@@ -119,7 +127,7 @@ func (c *taskCache) lacks(mark uint64, key *taskKey) {
 	h, digest := c.of(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.by[digest]; h.changes == mark && e != nil && e.key == *key {
+	if e := h.by[digest]; *h.changed(digest) == mark && e != nil && e.key == *key {
 		delete(h.by, digest)
 	}
 }
@@ -131,8 +139,9 @@ func (c *taskCache) replace(mark uint64, key *taskKey, t *store.Task, read int64
 	h, digest := c.of(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	overtaken := h.changes != mark
-	h.changes++
+	changed := h.changed(digest)
+	overtaken := *changed != mark
+	*changed++
 	if overtaken {
 		delete(h.by, digest)
 		return
@@ -146,7 +155,7 @@ func (c *taskCache) touch(key *taskKey, used, expires int64) {
 	h, digest := c.of(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.changes++
+	*h.changed(digest)++
 	old := h.by[digest]
 	if old == nil || old.key != *key {
 		return
@@ -167,7 +176,7 @@ func (c *taskCache) drop(key *taskKey) {
 	h, digest := c.of(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.changes++
+	*h.changed(digest)++
 	delete(h.by, digest)
 }
 

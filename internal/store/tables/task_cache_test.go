@@ -267,8 +267,27 @@ func TestKeysOfOneDigestAreNotConfused(t *testing.T) {
 	if e := h.by[digest]; e == nil || e.used == 5 {
 		t.Error("another's entry was changed")
 	}
-	c.put(h.changes, &key, one, 1)
+	c.put(*h.changed(digest), &key, one, 1)
 	if got := c.get(&key, 1, 1); got == nil || got.Hash != one.Hash {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Many mints at once do not keep each other's owners out of the cache: who polls
+// what it has just been given asks no database.
+func TestMintsBesideEachOtherAreAllCached(t *testing.T) {
+	const n = 2000
+	c := newTaskCache(100 * n)
+	marks := make([]uint64, n)
+	for i := range n { // all are under way
+		is := someTask(i)
+		marks[i] = c.mark(&taskKey{is.Hash, is.Principal})
+	}
+	for i := range n {
+		is := someTask(i)
+		c.replace(marks[i], &taskKey{is.Hash, is.Principal}, is, 1)
+	}
+	if size := c.size(); size < n*8/10 {
+		t.Errorf("%d of %d are cached", size, n)
 	}
 }

@@ -1,0 +1,10 @@
+package durable
+
+import (
+	"os"
+	"testing"
+
+	"github.com/penstock-mcp/penstock/internal/store/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package taskcost_test
+
+const raceEnabled = false
