@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,34 @@ func TestTheQualificationOfDurableTasksPasses(t *testing.T) {
 	}
 	if sum, err := durable.SumJSON(r.Evidence); err != nil || sum.String() != r.SHA256 || r.Status != "PASS" {
 		t.Errorf("the digest of the evidence is %s: %v\n%s", sum, err, out.String())
+	}
+	for _, folder := range []string{dir, temporary} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+			t.Errorf("it left %v in %s (%v)", left, folder, err)
+		}
+	}
+}
+
+func TestAQualificationThatIsInterruptedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir, temporary := shortDir(t), shortDir(t)
+	cmd := command(t, dir, "verify", "--durable-tasks")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if events, _ := filepath.Glob(filepath.Join(temporary, "*", "provider", "events", string(neutral.WorkerStart), "*")); len(events) > 0 {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || out.Len() != 0 || !strings.Contains(problems.String(), "NEUTRAL_QUALIFICATION_") {
+		t.Errorf("%v, %s%s", err, out.String(), problems.String())
 	}
 	for _, folder := range []string{dir, temporary} {
 		if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {

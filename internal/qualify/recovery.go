@@ -12,7 +12,7 @@ import (
 
 // primaryDelay is how long the primary task works: long enough for the router to
 // be opened again and asked while it does.
-const primaryDelay = 1200 * time.Millisecond
+const primaryDelay = 2 * time.Second
 
 // loseAcknowledgement is check 2: a lease, and a submission whose answer the
 // caller loses; then caller, router and store are closed.

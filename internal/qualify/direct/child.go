@@ -68,7 +68,10 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 	u.cmd = exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	u.cmd.Dir, u.cmd.Env, u.cmd.Stderr, u.cmd.WaitDelay = c.Dir, c.Env, u.stderr, patience
 	in, err := u.cmd.StdinPipe()
-	u.cmd.Cancel = func() error { return in.Close() }
+	u.cmd.Cancel = func() error {
+		_ = in.Close() // it may be closed already
+		return nil
+	}
 	var out io.ReadCloser
 	if err == nil {
 		out, err = u.cmd.StdoutPipe()
@@ -111,14 +114,14 @@ func (u *Child) receive(out io.Reader) {
 			to <- a // has room for one
 		}
 	}
-	_, _ = io.Copy(io.Discard, out) // a line too long ends the session; the process must not wait for a reader
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.lost = errors.Join(errEnded, lines.Err())
 	for id, to := range u.waiting {
 		delete(u.waiting, id)
 		close(to)
 	}
+	u.mu.Unlock()
+	_, _ = io.Copy(io.Discard, out) // behind a line too long; the process must not wait for a reader
 }
 
 // alive is nil while answers come.
