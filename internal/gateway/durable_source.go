@@ -100,6 +100,9 @@ func (s *source) live() *connection {
 // without asking it.
 func (s *source) eligible() bool { return s.live() != nil }
 
+// looked reports whether anything was found out about the upstream yet.
+func (s *source) looked() bool { return s.current.Load() != nil || s.verdict.Load() != nil }
+
 // excluded reports whether the upstream is known not to be eligible: it speaks
 // something else, or offers something else than was pinned.
 func (s *source) excluded() bool {

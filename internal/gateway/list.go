@@ -33,7 +33,7 @@ func (g *Gateway) list(ctx context.Context, x *north.Exchange, v *server) error 
 		return err
 	}
 	if v.meta != nil && x.Method.Kind == mcp.Tools {
-		g.listMeta(x, v, &l)
+		g.listMeta(ctx, x, v, &l)
 	}
 	head := make([]byte, 0, 32)
 	head = append(head, `{"`...)

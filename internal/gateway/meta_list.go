@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"context"
+	"sync"
+	"time"
 
 	"github.com/penstock-mcp/penstock/internal/catalog"
 	"github.com/penstock-mcp/penstock/internal/durable"
@@ -56,14 +59,18 @@ const taskSchema = `{"type":"object","additionalProperties":false,"properties":{
 
 // listMeta puts the gateway's own tools behind those of the last page. What it shows
 // hangs on what the request declares, so that the page is for nobody else.
-func (g *Gateway) listMeta(x *north.Exchange, v *server, l *catalog.List) {
+func (g *Gateway) listMeta(ctx context.Context, x *north.Exchange, v *server, l *catalog.List) {
 	l.Public = false
 	if l.Next != "" || !g.metaReached(x, v) {
 		return
 	}
+	submits := x.Era == mcp.Modern && g.declaresTasks(x)
+	if submits {
+		g.lookFirst(ctx, v)
+	}
 	items := bytes.Clone(l.Items)
 	for _, it := range metaItems {
-		if it.verb == "submit" && (x.Era != mcp.Modern || !g.declaresTasks(x) || g.metaState(v) == 0) {
+		if it.verb == "submit" && (!submits || g.metaState(v) == 0) {
 			continue
 		}
 		name := durable.Penstock.Tool(it.verb)
@@ -77,6 +84,25 @@ func (g *Gateway) listMeta(x *north.Exchange, v *server, l *catalog.List) {
 		l.Count++
 	}
 	l.Items = items
+}
+
+// lookFirst waits for upstreams that were never looked at, so that a client that
+// lists right behind the start is not told that nothing can be submitted. It waits
+// no longer than for their lists.
+func (g *Gateway) lookFirst(ctx context.Context, v *server) {
+	var all sync.WaitGroup
+	for _, key := range v.meta.upstreams {
+		src := g.durable.sources.of(g, key)
+		if src == nil || src.looked() {
+			continue
+		}
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(g.doc.Limits.ListTimeout))
+			defer cancel()
+			_, _ = src.connect(ctx) // what it found is what metaState says
+		})
+	}
+	all.Wait()
 }
 
 // metaState stands for which of the gateway's own tools there are: 1 while some

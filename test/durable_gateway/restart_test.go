@@ -169,3 +169,16 @@ func TestACallThatIsGivenLittleTimeEndsNoConnection(t *testing.T) {
 		t.Errorf("get: %v", r)
 	}
 }
+
+// The first list behind the start waits for what its upstreams offer: a client that lists once is told that it can submit.
+func TestTheFirstListSaysWhatCanBeSubmitted(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		w, dir := startWorker(t, "kitchen"), t.TempDir()
+		g := serve(t, dir, document(t, dir, "", w))
+		if all := g.as("").tools(); !slices.Contains(all, "penstock_submit") {
+			t.Errorf("the first list has %q", all)
+		}
+		g.close()
+	}
+}
