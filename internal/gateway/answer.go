@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-mcp/penstock/internal/north"
 	"github.com/penstock-mcp/penstock/internal/relay"
 	"github.com/penstock-mcp/penstock/internal/south"
+	"github.com/penstock-mcp/penstock/internal/task"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
 
@@ -58,9 +59,26 @@ func (g *Gateway) answer(ctx context.Context, x *north.Exchange, v *server, m *m
 		return g.minted(ctx, x, v, m, t, link, s, made, whole, &plan)
 	}
 	if err := g.checkResult(x, m, t, link, s, &plan); err != nil {
+		if id, made := unasked(s, link); made { // and nobody will ever ask for it
+			g.cancelQuietly(ctx, x, v, m, link, id)
+			g.metrics.Task("refused")
+		}
 		return err
 	}
 	return g.conclude(ctx, x, v, m, t, s, whole, &plan, unseen)
+}
+
+// unasked is the task that an upstream made of a call though none was offered.
+func unasked(s *wire.Answer, link *south.Link) (id string, made bool) {
+	if link.Era != mcp.Modern {
+		return "", false
+	}
+	m, made := madeOf(s, link.Era, forIt)
+	if !made {
+		return "", false
+	}
+	id, err := wire.String(m.id)
+	return id, err == nil && task.ValidID(id)
 }
 
 // conclude answers a call with the result that ends it. unseen says that the hooks

@@ -95,6 +95,14 @@ func TestResultTypesThatWereNotOfferedAreRefused(t *testing.T) {
 			if g := h.modern("tools/call", "u__add", `"name":"u__add"`); !(g.cut && size > 1000) && g.code(t) != -31007 {
 				t.Errorf("%s of %d bytes: HTTP %d %.200s", what, size, g.status, g.body)
 			}
+			// What nobody will ask for is not left running.
+			cancels, want := u.got("tasks/cancel"), 0
+			if what == "a task" {
+				want = 1
+			}
+			if len(cancels) != want || want > 0 && !strings.Contains(cancels[0].body, `"taskId":"t1"`) {
+				t.Errorf("%s of %d bytes: %d cancels %v", what, size, len(cancels), cancels)
+			}
 		}
 		// A legacy client without an event stream cannot be asked.
 		u := &up{on: answers("tools/call", 200, asks(`,"requestState":"secret"`, size))}
