@@ -17,7 +17,7 @@ build:
 test: setup
 	go vet ./...
 	CI=true go test -race -timeout 20m ./...
-	CI=true go test -run 'Alloc|Memory' ./internal/... ./test/taskcost # the race detector makes pools forget
+	CI=true go test -run 'Alloc|Memory|Model' ./internal/... ./test/taskcost # the race detector makes pools forget, and walks short
 
 setup:
 	scripts/setup-peers.sh

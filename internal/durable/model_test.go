@@ -18,10 +18,6 @@ import (
 	"github.com/penstock-mcp/penstock/internal/store/pgtest"
 )
 
-// modelSteps are the steps of the store and of the worker that one walk makes at
-// least.
-const modelSteps = 50_000
-
 // TestModelSQLite walks at random over callers, crashes between any two steps,
 // restarts, lost answers, reconnects and clock steps, with one instance at a
 // time.
