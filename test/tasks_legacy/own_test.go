@@ -171,7 +171,7 @@ func TestATaskIsAskedForOnlyWhereTheToolAllowsIt(t *testing.T) {
 	}
 }
 
-func TestTasksAreListedFromWhatTheGatewayRemembers(t *testing.T) {
+func TestTasksAreListedFromWhatTheGatewayRemembers_28(t *testing.T) {
 	up, other := slow(t, demo.LegacyJobs), slow(t, demo.LegacyJobs)
 	h := serve(t, map[string]string{"jobs": up.url, "more": other.url}, "limits: {list_timeout: 2s}")
 	c := h.http(t, legacy, "")

@@ -27,7 +27,7 @@ func both(t *testing.T, f func(t *testing.T, notify bool)) {
 	}
 }
 
-func TestCompletionIsToldOnceAndInOrder(t *testing.T) {
+func TestCompletionIsToldOnceAndInOrder_6(t *testing.T) {
 	both(t, func(t *testing.T, notify bool) {
 		up := newShop(t, demo.JobOptions{Notify: notify, Pace: 700 * time.Millisecond})
 		g := serve(t, document(map[string]string{"jobs": up.url()}, ""))
