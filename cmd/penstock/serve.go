@@ -134,7 +134,7 @@ type service struct {
 
 // serve runs the gateway until ctx ends, then drains.
 func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr io.Writer, o service) error {
-	defer holdHeapFloor()()
+	defer paceCollections()()
 	r, err := newRunning(ctx, doc, log)
 	if err != nil {
 		return err
