@@ -315,7 +315,7 @@ func (s *shape) assignText(text string, into reflect.Value) string {
 		if !ValidURL(text) {
 			return "must be " + s.form.what
 		}
-	case s.pattern != nil && !s.pattern.MatchString(text):
+	case s.pattern != nil && !s.pattern().MatchString(text):
 		return "must be " + s.form.what
 	}
 	if s.maxlen > 0 && len(text) > s.maxlen {

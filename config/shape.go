@@ -17,8 +17,8 @@ type shape struct {
 	fields  []field // of a struct
 	elem    *shape  // of a list or map
 
-	form     form // of a text, with pattern and what from the tags where given
-	pattern  *regexp.Regexp
+	form     form                  // of a text, with pattern and what from the tags where given
+	pattern  func() *regexp.Regexp // compiled when a value is first held against it; nil: any text
 	enum     []string
 	onoff    []string // texts of on and off that a boolean stands for
 	url      bool
@@ -139,7 +139,8 @@ func (s *shape) refine(tag reflect.StructTag) *shape {
 		}
 	}
 	if s.form.pattern != "" {
-		s.pattern = regexp.MustCompile(s.form.pattern)
+		form := s.form.pattern
+		s.pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(form) })
 	}
 	if n := tag.Get("maxlen"); n != "" {
 		s.maxlen = int(mustNumber(n))
