@@ -193,21 +193,26 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 	}
 	aimed := *t
 	aimed.ID, aimed.Exposed, aimed.Params = id, id, nil
-	o := outbound{g: g, x: x, v: v, t: &aimed, link: link, name: x.Msg.TaskID, tasks: true}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	o := outbounds.Get().(*outbound)
+	defer o.free()
+	o.g, o.x, o.v, o.t, o.link, o.name, o.tasks = g, x, v, &aimed, link, x.Msg.TaskID, true
 	span := leg(x, link, "")
 	if x.Span != nil {
 		o.trace = span.AppendTraceparent(nil)
 	}
-	if err := o.build(nil); err != nil {
+	if err := o.build((*buf)[:0]); err != nil {
 		return err
 	}
+	*buf = o.body
 	r := south.Request{
-		Method: x.Method.Name, ID: bytes.Clone(o.id), Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray, Beside: true,
+		Method: x.Method.Name, ID: o.id, Body: o.body, Safe: x.Method.Safe, Traceparent: string(o.trace), OnEvent: m.stray, Beside: true,
 	}
 	if link.Era == mcp.Modern {
 		r.Name = mcp.EncodeHeader(id)
 	}
-	method := x.Method.Name // the call may outlive the request that began it
+	method := x.Method.Name
 	send := func(ctx context.Context) (any, error) {
 		began := time.Now()
 		whole, err := sendWhole(ctx, link, &r)
@@ -223,7 +228,7 @@ func (g *Gateway) askOwner(ctx context.Context, x *north.Exchange, v *server, m 
 	if method == mcp.TasksGet {
 		answer, _, err = g.flights.Do(ctx, task.FlightKey{
 			Hash: rec.Hash, Principal: rec.Principal, Server: v.name, Method: method, Modern: x.Era == mcp.Modern, As: asking,
-		}, time.Duration(g.doc.Limits.CallTimeoutMax), send)
+		}, send)
 	} else {
 		g.flights.Close(rec.Hash)
 		answer, err = send(ctx)

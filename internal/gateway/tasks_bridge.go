@@ -83,7 +83,7 @@ var acknowledged = enveloped(`,"result":`, emptyObject)
 func (b *bridge) shared(ctx context.Context, server string, as any) ([]byte, error) {
 	answer, _, err := b.g.flights.Do(ctx, task.FlightKey{
 		Hash: b.rec.Hash, Principal: b.rec.Principal, Server: server, Method: mcp.TasksGet, Modern: true, As: as,
-	}, time.Duration(b.g.doc.Limits.CallTimeoutMax), func(ctx context.Context) (any, error) { return b.detail(ctx) })
+	}, func(ctx context.Context) (any, error) { return b.detail(ctx) })
 	if err != nil {
 		return nil, err
 	}

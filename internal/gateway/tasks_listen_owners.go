@@ -144,11 +144,10 @@ func (o owners) Look(ctx context.Context, k task.FollowKey, _ *store.Task, id st
 		return whole, err
 	}
 	flight := task.FlightKey{Hash: rec.Hash, Principal: rec.Principal, Server: v.name, Method: mcp.TasksGet, Modern: true, As: k.As}
-	most := time.Duration(g.doc.Limits.CallTimeoutMax)
-	answer, shared, err := g.flights.Do(ctx, flight, most, send)
+	answer, shared, err := g.flights.Do(ctx, flight, send)
 	if shared && err == nil {
 		// That one began before this look, and may be older than what is known.
-		answer, _, err = g.flights.Do(ctx, flight, most, send)
+		answer, _, err = g.flights.Do(ctx, flight, send)
 	}
 	if err != nil {
 		return nil, err

@@ -191,20 +191,20 @@ func TestIdenticalPollsAreOneAndNobodyJoinsOneThatAChangeHasOvertaken(t *testing
 		var wg sync.WaitGroup
 		for range 200 {
 			wg.Go(func() {
-				if got, _, err := f.Do(t.Context(), k, time.Minute, ask); got != int32(1) || err != nil {
+				if got, _, err := f.Do(t.Context(), k, ask); got != int32(1) || err != nil {
 					t.Errorf("%v %v", got, err)
 				}
 			})
 		}
 		time.Sleep(50 * time.Millisecond)
 		f.Close(k.Hash)
-		if got, shared, _ := f.Do(t.Context(), k, time.Minute, ask); got != int32(2) || shared {
+		if got, shared, _ := f.Do(t.Context(), k, ask); got != int32(2) || shared {
 			t.Errorf("joined an older poll: %v", got)
 		}
 		wg.Wait()
 		other := k
 		other.Principal = bob
-		if got, _, _ := f.Do(t.Context(), other, time.Minute, ask); got != int32(3) {
+		if got, _, _ := f.Do(t.Context(), other, ask); got != int32(3) {
 			t.Errorf("shared by two principals: %v", got)
 		}
 	})
@@ -219,7 +219,7 @@ func TestAPollThatNobodyWaitsForAnyMoreEnds(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			leave()
 		}()
-		_, _, err := f.Do(ctx, FlightKey{}, time.Minute, func(ctx context.Context) (any, error) {
+		_, _, err := f.Do(ctx, FlightKey{}, func(ctx context.Context) (any, error) {
 			<-ctx.Done()
 			ended <- ctx.Err()
 			return nil, ctx.Err()
@@ -228,4 +228,52 @@ func TestAPollThatNobodyWaitsForAnyMoreEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// The one that makes a call leaves, or fails on the way: those who wait make another, once.
+func TestThoseWhoWaitAskThemselvesWhenTheOneWhoAskedHasLeft(t *testing.T) {
+	for _, how := range []string{"leaves", "panics"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f Flights
+				var calls atomic.Int32
+				ctx, leave := context.WithCancel(t.Context())
+				go func() {
+					defer func() { _ = recover() }()
+					_, _, _ = f.Do(ctx, FlightKey{}, func(ctx context.Context) (any, error) {
+						calls.Add(1)
+						<-ctx.Done()
+						if how == "panics" {
+							panic("ask")
+						}
+						return nil, ctx.Err()
+					})
+				}()
+				synctest.Wait()
+				var wg sync.WaitGroup
+				for range 20 {
+					wg.Go(func() {
+						got, _, err := f.Do(t.Context(), FlightKey{}, func(context.Context) (any, error) {
+							time.Sleep(10 * time.Millisecond)
+							return calls.Add(1), nil
+						})
+						if got != int32(2) || err != nil {
+							t.Errorf("%v %v", got, err)
+						}
+					})
+				}
+				synctest.Wait()
+				leave()
+				wg.Wait()
+				if n := calls.Load(); n != 2 {
+					t.Errorf("%d calls", n)
+				}
+				// An error of the call itself is everybody's.
+				fails := errors.New("no")
+				if _, _, err := f.Do(t.Context(), FlightKey{}, func(context.Context) (any, error) { return nil, fails }); !errors.Is(err, fails) {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
