@@ -51,7 +51,8 @@ func (c *Coordinator) Lease(ctx context.Context, g *Grant) (json.RawMessage, err
 	}
 	record, err := l.record()
 	if err == nil {
-		_, _ = c.o.Leases.Expire(ctx, now.Add(-keptLease), purgeBatch)
+		_, swept := c.o.Leases.Expire(ctx, now.Add(-keptLease), purgeBatch)
+		c.note(swept, "expired leases not removed")
 		err = c.o.Leases.Put(ctx, record, now, store.LeaseBounds{Max: maxLeases, MaxPerCaller: maxLeasesPerCaller})
 	}
 	switch {

@@ -400,3 +400,57 @@ func TestResolve(t *testing.T) {
 		}
 	})
 }
+
+// TestStoreAwayForAMoment: what came of a call is written down when the store is
+// back, and the call is not in doubt.
+func TestStoreAwayForAMoment(t *testing.T) {
+	r := newRig(t, Penstock, nil)
+	lease, times := r.lease(), 0
+	away := &failingStore{Routes: r.routes.Routes, step: string(Routed), err: store.ErrUnavailable}
+	r.routes.kill = func(_ int, name string) (bool, bool) {
+		if name == string(Routed) {
+			if times++; times == 2 {
+				away.step = ""
+			}
+		}
+		return false, false
+	}
+	r.routes.Routes = away
+	s, err := r.send(lease, r.task("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expect("written after all", s, Routed, "working", "")
+	r.began("k", 1)
+	if times != 2 {
+		t.Errorf("%d attempts", times)
+	}
+}
+
+// TestRetryNeedsTheScopeOfNow: what was never sent is not sent for a caller whose
+// scope is gone; it is told of, and sent once the scope is back.
+func TestRetryNeedsTheScopeOfNow(t *testing.T) {
+	both(t, func(t *testing.T, words Spelling) {
+		r := newRig(t, words, nil)
+		lease := r.lease()
+		r.routes.kill = func(_ int, n string) (bool, bool) { return n == string(Dispatching), false }
+		if _, err := r.send(lease, r.task("k")); err == nil {
+			t.Fatal("the process lived on")
+		}
+		r.restart()
+		scopes := r.caller.Scopes
+		r.caller.Scopes = nil
+		s, err := r.send("", r.task("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.expect("without the scope", s, Prepared, "working", "")
+		r.began("k", 0)
+		r.caller.Scopes = scopes
+		if s, err = r.send("", r.task("k")); err != nil {
+			t.Fatal(err)
+		}
+		r.expect("with it", s, Routed, "working", "")
+		r.began("k", 1)
+	})
+}

@@ -80,7 +80,11 @@ func (c *Coordinator) submit(ctx context.Context, s *Submit) (*Route, error) {
 		if stored.RequestDigest != r.RequestDigest || stored.Spelling != r.Spelling {
 			return nil, refuse(words, InvalidParams, "TASK_IDEMPOTENCY_CONFLICT")
 		}
-		return c.resume(ctx, stored, s.Arguments)
+		arguments := s.Arguments
+		if !who.granted(NonIdempotentWrite) {
+			arguments = nil // what was not sent yet needs the scope of now, with or without a lease
+		}
+		return c.resume(ctx, stored, arguments)
 	}
 	if known != nil { // it was swept since it was found, and this is a new one
 		if refused := c.allowed(ctx, s); refused != nil {
