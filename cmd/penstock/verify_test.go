@@ -87,3 +87,16 @@ func TestTheWorkerOfTheQualificationIsNotForPeople(t *testing.T) {
 		t.Errorf("the help shows\n%s", out)
 	}
 }
+
+func TestAQualificationThatFailsExitsWithOneAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	cmd := command(t, dir, "verify", "--durable-tasks")
+	cmd.Env = append(cmd.Env, "TMPDIR="+filepath.Join(dir, "missing"))
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	_ = cmd.Run() // how it ended is in its state
+	if code := cmd.ProcessState.ExitCode(); code != 1 || out.Len() != 0 || !strings.Contains(problems.String(), "NEUTRAL_QUALIFICATION_WORKSPACE") {
+		t.Errorf("exit %d\n%s%s", code, out.String(), problems.String())
+	}
+}
