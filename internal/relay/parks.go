@@ -120,9 +120,9 @@ func (ps *Parks) Begin(s *Start) (*Visit, error) {
 		return nil, ErrClosed
 	}
 	ps.running[p] = struct{}{}
+	p.work.Add(1) // before EndFor can find it and wait
 	ps.mu.Unlock()
 	v := p.visit(0, s.Can)
-	p.work.Add(1)
 	go p.run()
 	return v, nil
 }

@@ -111,7 +111,7 @@ func (p *process) cancel(id []byte, beside bool) {
 	if !beside {
 		over = p.settling()
 	}
-	p.u.work.Go(func() {
+	begun := p.u.background(func() {
 		defer over()
 		ctx, cancel := context.WithTimeout(p.u.ctx, 5*time.Second)
 		defer cancel()
@@ -119,6 +119,9 @@ func (p *process) cancel(id []byte, beside bool) {
 			p.u.o.Log.Debug("cancel not delivered", "upstream", p.u.o.Key, "error", err)
 		}
 	})
+	if !begun { // the end of the process will say it
+		over()
+	}
 }
 
 // ensureLevel makes a legacy child log at least from level on. The process is

@@ -76,8 +76,8 @@ type Upstream struct {
 	}
 	started  sync.Once
 	work     sync.WaitGroup // Run and probes
-	errands  sync.WaitGroup // see background
-	oddities fault.Seldom   // what is dropped
+	errands  errands
+	oddities fault.Seldom // what is dropped
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -220,44 +220,12 @@ func (u *Upstream) release() {
 	}
 }
 
-// background runs a short errand in a goroutine that Close lets come to its end;
-// after Close, not at all, and it reports false.
-func (u *Upstream) background(f func()) bool {
-	u.probing.Lock()
-	defer u.probing.Unlock()
-	if u.ctx.Err() != nil {
-		return false
-	}
-	u.errands.Go(f)
-	return true
-}
-
-// settleTime bounds how long the end of sessions waits for errands.
-const settleTime = time.Second
-
-// settleErrands waits for the errands, at most settleTime and as long as ctx
-// allows: a cancellation that is on its way should arrive, and before the end of
-// its session.
-func (u *Upstream) settleErrands(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		u.errands.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
 // Abandon ends every session of this process at the upstream, also those that
 // are kept: the upstream is not in the configuration any more, or is another one
 // under the same key, so that nobody will look for them.
 func (u *Upstream) Abandon(ctx context.Context) {
 	u.watchers.end() // or they would open their sessions again
-	u.settleErrands(ctx)
+	u.errands.settle(ctx, settleTime)
 	u.endSessions(ctx, func(SessionKey) bool { return true })
 }
 
@@ -265,7 +233,7 @@ func (u *Upstream) Abandon(ctx context.Context) {
 // for; their owner drains them first.
 func (u *Upstream) Close(ctx context.Context) {
 	u.watchers.end()
-	u.settleErrands(ctx)
+	u.errands.settle(ctx, settleTime)
 	if u.o.Keep == nil {
 		u.endSessions(ctx, func(SessionKey) bool { return true })
 	} else if w := u.spare.Swap(nil); w != nil {
@@ -274,7 +242,7 @@ func (u *Upstream) Close(ctx context.Context) {
 	u.probing.Lock()
 	u.stop()
 	u.probing.Unlock()
-	u.errands.Wait()
+	u.errands.close()
 	if u.child != nil {
 		u.child.close(ctx)
 		u.work.Wait()
