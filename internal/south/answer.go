@@ -27,8 +27,7 @@ type Answer struct {
 	u       *Upstream
 	id      []byte      // of the request, raw
 	verdict func(error) // of the breaker, while it is owed one
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	ctx     *callContext
 	clock   clock
 	slot    bool
 	body    io.ReadCloser
@@ -43,9 +42,14 @@ func newAnswer(ctx context.Context, u *Upstream, timeout time.Duration) *Answer 
 	if timeout <= 0 {
 		timeout = u.o.Timeout
 	}
-	a := &Answer{u: u}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.clock.start(timeout, max(u.o.TimeoutMax, timeout), func() { a.cancel(errDeadline) })
+	both := new(struct {
+		answer Answer
+		ctx    callContext
+	})
+	a := &both.answer
+	a.u, a.ctx = u, &both.ctx
+	a.ctx.begin(ctx)
+	a.clock.start(timeout, max(u.o.TimeoutMax, timeout), a.ctx.late)
 	return a
 }
 
@@ -141,7 +145,7 @@ func (a *Answer) Close() {
 
 func (a *Answer) end() {
 	a.clock.end()
-	a.cancel(nil)
+	a.ctx.end(nil)
 }
 
 // shut closes the current body and gives its buffers back.

@@ -32,8 +32,9 @@ type plainBody struct {
 	pool  *idleConns
 	c     *plainConn // nil: given back
 	ctx   context.Context
-	stop  func() bool // disarms the interruption; nil: ctx never ends
-	sent  chan error  // the rest of the request; nil: it was sent whole
+	call  *callContext // is ctx, armed with the interruption; or nil
+	stop  func() bool  // disarms it otherwise; nil: ctx never ends
+	sent  chan error   // the rest of the request; nil: it was sent whole
 	kind  bodyKind
 	reuse bool          // the connection outlives this response
 	keep  time.Duration // as in framing
@@ -133,7 +134,7 @@ func (b *plainBody) finish(reuse bool) {
 	if reuse && b.sent != nil {
 		reuse = b.awaitSent()
 	}
-	if b.stop != nil && !b.stop() {
+	if b.call != nil && !b.call.disarm() || b.stop != nil && !b.stop() {
 		reuse = false // interrupted: it is closed, or is being closed
 	}
 	if reuse && c.r == c.w {

@@ -121,7 +121,9 @@ type plainResponse struct {
 func (h *plainHop) exchange(ctx context.Context, c *plainConn, r *hopRequest, uri string) (*hopResponse, error) {
 	x := &plainResponse{plain: plainBody{pool: &h.idle, c: c, ctx: ctx}}
 	b := &x.plain
-	if ctx.Done() != nil {
+	if call, ok := ctx.(*callContext); ok && call.arm(c.interrupt) {
+		b.call = call
+	} else if ctx.Done() != nil {
 		b.stop = context.AfterFunc(ctx, c.interrupt)
 	}
 	c.out = h.appendHead(c.out[:0], r, uri)
