@@ -12,40 +12,81 @@ import (
 )
 
 // connect finds out what the upstream is, once for all who ask at the same
-// time. A failure is told to them and not kept: the next caller asks again.
+// time. A failure is told to them and not kept: the next caller asks again. What
+// the upstream answered to the credential of one caller is no answer to another,
+// who then asks with its own.
 func (u *Upstream) connect(ctx context.Context) (*Info, error) {
-	u.probing.Lock()
-	done := u.probing.done
-	if done == nil {
-		if err := u.ctx.Err(); err != nil {
-			u.probing.Unlock()
-			return nil, fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is being closed", u.o.Key)
-		}
-		done = make(chan struct{})
-		u.probing.done = done
-		u.work.Go(func() {
-			err := u.probe(borrowed{u.ctx, ctx})
-			u.probing.Lock()
-			u.probing.done, u.probing.err = nil, err
-			u.probing.Unlock()
-			close(done)
-		})
+	f, joined, err := u.contact(ctx, true)
+	if err != nil {
+		return nil, err
 	}
-	u.probing.Unlock()
+	i, err := u.learn(ctx, f)
+	if err == nil || !joined || !u.perCaller() || !f.refused() {
+		return i, err
+	}
+	if f, _, err = u.contact(ctx, false); err != nil {
+		return nil, err
+	}
+	return u.learn(ctx, f)
+}
+
+// contact is one probe that callers may wait for together.
+type contact struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// refused reports whether the probe failed by what was answered to it.
+func (f *contact) refused() bool {
 	select {
-	case <-done:
+	case <-f.done:
+		return f.err != nil && transportOnly(f.err) == nil
+	default:
+		return false
+	}
+}
+
+// contact returns the probe in flight, or a new one with the credential of ctx;
+// joined tells which. Others wait for the new one if there was none and share is set.
+func (u *Upstream) contact(ctx context.Context, share bool) (f *contact, joined bool, err error) {
+	u.probing.Lock()
+	defer u.probing.Unlock()
+	if f = u.probing.contact; f != nil && share {
+		return f, true, nil
+	}
+	if err := u.ctx.Err(); err != nil {
+		return nil, false, fault.Wrap(err, fault.UpstreamUnavailable, "upstream %q is being closed", u.o.Key)
+	}
+	f = &contact{done: make(chan struct{})}
+	if share {
+		u.probing.contact = f
+	}
+	u.work.Go(func() {
+		f.err = u.probe(borrowed{u.ctx, ctx})
+		u.probing.Lock()
+		if u.probing.contact == f {
+			u.probing.contact = nil
+		}
+		u.probing.Unlock()
+		close(f.done)
+	})
+	return f, false, nil
+}
+
+// learn waits for a probe, as long as ctx allows.
+func (u *Upstream) learn(ctx context.Context, f *contact) (*Info, error) {
+	select {
+	case <-f.done:
 	case <-ctx.Done():
 		return nil, fault.Wrap(ctx.Err(), fault.UpstreamUnavailable, "upstream %q has not answered yet", u.o.Key).WithHint("nothing ran; try again")
 	}
 	if i := u.info.Load(); i != nil && u.known() {
 		return i, nil
 	}
-	u.probing.Lock()
-	defer u.probing.Unlock()
-	if u.probing.err == nil {
+	if f.err == nil {
 		return nil, fault.New(fault.UpstreamUnavailable, "upstream %q is not connected", u.o.Key).WithHint("nothing ran; try again")
 	}
-	return nil, nothingRan(u.probing.err)
+	return nil, nothingRan(f.err)
 }
 
 // probe asks the upstream what it speaks (checklist 112 to 115, T7, T8) and

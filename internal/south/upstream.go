@@ -67,12 +67,11 @@ type Upstream struct {
 	kick     chan struct{}               // capacity 1: asks Run for a probe now
 	spare    atomic.Pointer[wireSession] // the probe's session, for whoever needs one first
 
-	// probing guards the one probe in flight; waiters receive on the channel
-	// that is closed when it ends.
+	// probing guards the probe in flight that others may wait for, and that nothing
+	// is begun after Close.
 	probing struct {
 		sync.Mutex
-		done chan struct{} // nil: none in flight
-		err  error         // of the last one
+		contact *contact // nil: none in flight
 	}
 	started  sync.Once
 	work     sync.WaitGroup // Run and probes
