@@ -13,8 +13,9 @@ import (
 var (
 	// ErrAmbiguous is an id that two upstreams claim.
 	ErrAmbiguous = errors.New("task: two upstreams claim the id")
-	// ErrUnsure is an id that nobody claimed while somebody could not be asked.
-	ErrUnsure = errors.New("task: nobody claims the id, and not everybody could be asked")
+	// ErrUnsure is an id that may be that of an upstream which gave no answer. One that
+	// claims it meanwhile does not get it: it may be waiting for that.
+	ErrUnsure = errors.New("task: not every upstream that may have the id answered")
 	// ErrTooOften is a principal that has looked for too many ids.
 	ErrTooOften = errors.New("task: the principal looks for too many ids")
 )
@@ -91,8 +92,9 @@ type looking struct {
 // maxMisses bounds the misses that are remembered.
 const maxMisses = 50_000
 
-// Locate returns the one upstream that claims an id. Errors: ErrUnknown, also for
-// a miss that is remembered; ErrAmbiguous; ErrUnsure; TooOften; that of ctx.
+// Locate returns the one upstream that claims an id while all others say that they
+// do not have it. Errors: ErrUnknown, also for a miss that is remembered;
+// ErrAmbiguous; ErrUnsure; TooOften; that of ctx.
 func (l *Locator) Locate(ctx context.Context, s *Search) (upstream string, err error) {
 	k := key{Hash(s.ID), s.Principal}
 	now := l.o.Now()
@@ -253,10 +255,10 @@ func (s *Search) ask(ctx context.Context) (string, error) {
 		}
 	}
 	switch {
-	case owner != "":
-		return owner, nil
 	case unsure:
 		return "", ErrUnsure
+	case owner != "":
+		return owner, nil
 	}
 	return "", ErrUnknown
 }

@@ -38,7 +38,7 @@ func TestExactlyOneUpstreamMustClaimAnId(t *testing.T) {
 			err  error
 		}{
 			"one":               {map[string]Verdict{"a": NotMine, "b": Mine}, "b", nil},
-			"one and no answer": {map[string]Verdict{"a": NoAnswer, "b": Mine}, "b", nil},
+			"one and no answer": {map[string]Verdict{"a": NoAnswer, "b": Mine}, "", ErrUnsure},
 			"two":               {map[string]Verdict{"a": Mine, "b": Mine}, "", ErrAmbiguous},
 			"none":              {map[string]Verdict{"a": NotMine, "b": NotMine}, "", ErrUnknown},
 			"none for sure":     {map[string]Verdict{"a": NotMine, "b": NoAnswer}, "", ErrUnsure},
