@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 )
 
@@ -71,7 +72,7 @@ func (h *Handler) attend(x *Exchange) error {
 	part := share(x.Session.ID)
 	l, t := &h.lives[part], &h.ongoing.talks[part]
 	if x.Method.Header == mcp.NoName && x.Method.Name != mcp.Complete {
-		return h.gw.Serve(l.ctx, x)
+		return l.cutShort(h.gw.Serve(l.ctx, x))
 	}
 	key := callKey{x.Session.ID, idKey(x.ID())}
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -91,7 +92,21 @@ func (h *Handler) attend(x *Exchange) error {
 	if err != nil && call.cancelled.Load() {
 		return errCancelled
 	}
+	return l.cutShort(err)
+}
+
+// cutShort makes an answer of the error of a request that Cut has ended.
+func (l *life) cutShort(err error) error {
+	if err != nil && l.ctx.Err() != nil && errors.Is(err, context.Canceled) && fault.From(err).Code == fault.Internal {
+		return stopped(err)
+	}
 	return err
+}
+
+// stopped is a request that the gateway ends before its answer, to stop or because
+// it serves another document.
+func stopped(err error) error {
+	return fault.Wrap(err, fault.ConnectionLost, "the gateway stopped before the answer").WithHint("the call may have run; check before sending it again")
 }
 
 // cancel ends a request of a session that is in flight in this process. One that is not

@@ -1,10 +1,15 @@
 package north
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
 )
 
 // reloaded is a second handler beside f's own, as after a change of document:
@@ -73,4 +78,42 @@ func TestACancelAndADeleteReachTheirCallsAfterAReload(t *testing.T) {
 		t.Errorf("%s ended", id)
 	}
 	<-answers
+}
+
+// A legacy call that is still running when the gateway stops is told that its outcome
+// is not known, whatever it was waiting for, and that is no fault of the gateway's.
+func TestACallThatIsCutIsToldThatItsOutcomeIsUnknown(t *testing.T) {
+	for what, wait := range map[string]func(ctx context.Context) error{
+		"a bare end":             func(ctx context.Context) error { return ctx.Err() },
+		"an end with its reason": func(ctx context.Context) error { return fmt.Errorf("call given up: %w", context.Cause(ctx)) },
+		"what is known to be so": func(ctx context.Context) error {
+			return fault.Wrap(ctx.Err(), fault.UpstreamUnavailable, "not reached")
+		},
+		"a fault of another kind": func(context.Context) error { return errors.New("broken") },
+	} {
+		want := map[string]string{"what is known to be so": "-31001", "a fault of another kind": "-32603"}[what]
+		for _, method := range []string{"tools/call", "tools/list"} {
+			began := make(chan struct{}, 1)
+			f := open(t, &rooms{serve: func(ctx context.Context, _ *Exchange) error {
+				began <- struct{}{}
+				<-ctx.Done()
+				return wait(ctx)
+			}})
+			session := f.initialize("2025-06-18")
+			f.recorded()
+			answer := make(chan got, 1)
+			go func() {
+				answer <- f.legacy(session, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"x"}}`)
+			}()
+			<-began
+			f.h.Cut()
+			g := <-answer
+			if code := fmt.Sprintf(`"code":%s,`, cmp.Or(want, "-31003")); g.status != http.StatusOK || !strings.Contains(g.body, code) {
+				t.Errorf("%s, %s: HTTP %d %s, want %s", method, what, g.status, g.body, code)
+			}
+			if r := f.recorded(); len(r) != 1 || r[0].Outcome != Failed {
+				t.Errorf("%s, %s: recorded %+v", method, what, r)
+			}
+		}
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-mcp/penstock/internal/fault"
 	"github.com/penstock-mcp/penstock/internal/mcp"
 	"github.com/penstock-mcp/penstock/internal/wire"
 )
@@ -264,7 +263,7 @@ func (c *stdioConn) run(ctx context.Context, call *stdioCall, x *Exchange, id []
 	case call.cancelled.Load(): // nothing is said of it any more (checklist 35)
 		x.Trail.lost(nil)
 	case err != nil && ctx.Err() != nil:
-		c.h.fail(x, fault.Wrap(err, fault.ConnectionLost, "the gateway stopped before the answer").WithHint("the call may have run; check before sending it again"))
+		c.h.fail(x, stopped(err))
 	default:
 		c.h.done(x, err)
 	}
