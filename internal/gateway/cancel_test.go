@@ -75,3 +75,42 @@ func TestACancelOfALegacyClientReachesItsUpstream(t *testing.T) {
 		}
 	}
 }
+
+// A call that runs when the gateway stops is withdrawn at its upstream, and its client
+// is told that it may have run.
+func TestACallThatIsCutIsWithdrawnAndOfUnknownOutcome(t *testing.T) {
+	for _, legacy := range []bool{true, false} {
+		started, told := make(chan string, 1), make(chan string, 4)
+		u := &up{legacy: legacy, on: func(_ http.ResponseWriter, r *http.Request, hd heard) bool {
+			switch {
+			case hd.method == "notifications/cancelled":
+				told <- hd.body
+			case hd.method == "tools/call":
+				started <- hd.id
+				<-r.Context().Done()
+				told <- "closed"
+				return true
+			}
+			return false
+		}}
+		h := serving(t, map[string]*up{"u": u})
+		_, send := h.session("2025-06-18", `{}`)
+		answered := make(chan out, 1)
+		go func() {
+			answered <- send(`{"jsonrpc":"2.0","id":"my-1","method":"tools/call","params":{"name":"u__add","arguments":{}}}`)
+		}()
+		ours := <-started
+		h.cut(t.Context())
+		if o := <-answered; o.status != 200 || !strings.Contains(o.body, `"id":"my-1","error":{"code":-31003,`) || !strings.Contains(o.body, "may have run") {
+			t.Errorf("legacy upstream %v: HTTP %d %s", legacy, o.status, o.body)
+		}
+		select {
+		case got := <-told:
+			if legacy && got != "closed" && !strings.Contains(got, ours) {
+				t.Errorf("the upstream was told %s, its request was %s", got, ours)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("legacy upstream %v: it was not told", legacy)
+		}
+	}
+}
