@@ -1,32 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"reflect"
 	"syscall"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
-	"github.com/penstock-mcp/penstock"
 	"github.com/penstock-mcp/penstock/config"
 )
-
-// settle is how long a changed file must lie still before it is read: editors
-// and mounts write it in several steps.
-const settle = 100 * time.Millisecond
 
 // reloader takes a changed document over on SIGHUP and when its file changes.
 type reloader struct {
 	path string // the file, or "" when there is none to watch
 	load func() (*config.Document, error)
-	gw   *penstock.Gateway
+	take func(context.Context, *config.Document) error // penstock.Gateway.Reload
 	now  *config.Document
 	log  *slog.Logger
 }
@@ -37,69 +28,40 @@ func (r *reloader) run(ctx context.Context) {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	var events <-chan fsnotify.Event
-	var errs <-chan error
-	if w, err := r.watch(); err != nil {
+	f, err := watch(r.path)
+	if err != nil {
 		r.log.Warn("the document is not watched; send SIGHUP after a change", "file", r.path, "error", err)
-	} else if w != nil {
-		defer w.Close()
-		events, errs = w.Events, w.Errors
 	}
-	seen := r.digest()
-	still := time.NewTimer(time.Hour)
-	still.Stop()
-	defer still.Stop()
+	defer f.close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			seen = r.digest()
-			r.reload(ctx)
-		case <-events:
-			still.Reset(settle)
-		case err := <-errs:
+			f.taken(f.digest())
+			r.reload(ctx, f)
+		case e := <-f.events:
+			f.happened(e)
+		case err := <-f.errs:
 			r.log.Warn("watching the document", "file", r.path, "error", err)
-		case <-still.C:
-			if d := r.digest(); !bytes.Equal(d, seen) && d != nil {
-				seen = d
-				r.reload(ctx)
+			f.lookSoon()
+		case <-f.still.C:
+			if f.changed() {
+				r.reload(ctx, f)
 			}
 		}
 	}
 }
 
-// watch watches the file's folder: a file that is replaced is another file.
-func (r *reloader) watch() (*fsnotify.Watcher, error) {
-	if r.path == "" {
-		return nil, nil
-	}
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Add(filepath.Dir(r.path)); err != nil {
-		_ = w.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
-func (r *reloader) digest() []byte {
-	if r.path == "" {
-		return nil
-	}
-	b, err := os.ReadFile(r.path)
-	if err != nil {
-		return nil // between two steps of a replacement
-	}
-	d := sha256.Sum256(b)
-	return d[:]
-}
-
 // reload tries the document as it is now. One that does not hold changes nothing.
-func (r *reloader) reload(ctx context.Context) {
+func (r *reloader) reload(ctx context.Context, f *watched) {
 	doc, err := r.load()
+	if !f.holds() {
+		return // it was read while it was written
+	}
+	if err == nil && len(doc.Upstreams) == 0 && empty(r.path) {
+		err = errors.New("the file is empty; write {} to serve nothing")
+	}
 	if err != nil {
 		r.log.Error("the changed document is not taken over; the old one stays", "error", err)
 		return
@@ -109,7 +71,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(doc.Limits.ListTimeout))
 	defer cancel()
-	if err := r.gw.Reload(ctx, doc); err != nil {
+	if err := r.take(ctx, doc); err != nil {
 		r.log.Error("the changed document is not taken over; the old one stays", "error", err)
 		return
 	}

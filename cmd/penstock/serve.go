@@ -162,7 +162,7 @@ func serve(ctx context.Context, doc *config.Document, log *slog.Logger, stderr i
 		watch, stop := context.WithCancel(ctx)
 		var watching sync.WaitGroup
 		watching.Go(func() {
-			(&reloader{path: o.path, load: o.load, gw: r.gw, now: doc, log: log}).run(watch)
+			(&reloader{path: o.path, load: o.load, take: r.gw.Reload, now: doc, log: log}).run(watch)
 		})
 		defer watching.Wait()
 		defer stop()
