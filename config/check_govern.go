@@ -83,7 +83,7 @@ func (d *decoder) checkIssuer(path string, j *JWTIssuer) {
 	if j.Audience == "" && !d.bad(path+".audience") {
 		d.problemFor(path+".audience", "", "must not be empty", "")
 	}
-	if len(j.Algorithms) == 0 && !d.bad(path+".algorithms") {
+	if _, written := d.places[path+".algorithms"]; written && len(j.Algorithms) == 0 && !d.bad(path+".algorithms") {
 		d.problemFor(path+".algorithms", "", "names none", "name those that the issuer signs with, such as RS256")
 	}
 	for i, name := range j.Algorithms {
@@ -104,6 +104,9 @@ func (d *decoder) checkAPIKeys(keys []APIKey) {
 		}
 		if first, twice := hashes[k.Hash]; twice && k.Hash != "" {
 			d.problemFor(path+".hash", "", fmt.Sprintf("is the hash of auth.api_keys[%d] already", first), "a key stands for one caller")
+		}
+		if k.Placeholder() && !d.bad(path+".hash") {
+			d.warnFor(path+".hash", "", "is the hash of no key, so nobody can call with it", "penstock key new prints a key and its hash")
 		}
 		names[k.Name], hashes[k.Hash] = i, i
 		if k.Subject == "" && !d.bad(path+".subject") {

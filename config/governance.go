@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // Auth says who may call (DESIGN section 11).
 type Auth struct {
 	JWT            []JWTIssuer `yaml:"jwt" doc:"Issuers of bearer tokens."`
@@ -26,6 +28,12 @@ type APIKey struct {
 	Tenant  string   `yaml:"tenant" doc:"Tenant of the subject."`
 	Scopes  []string `yaml:"scopes" doc:"Scopes of the key."`
 	Expires string   `yaml:"expires" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"Day from which the key is refused."`
+}
+
+// Placeholder reports whether the hash is nothing but zeros: the place of a key that
+// is still to be made.
+func (k *APIKey) Placeholder() bool {
+	return k.Hash != "" && strings.Trim(strings.TrimPrefix(k.Hash, "sha256:"), "0") == ""
 }
 
 // PolicyRule allows or denies targets to callers.

@@ -92,7 +92,11 @@ func (g *Gateway) identities(before *Gateway) error {
 			TenantClaim: j.TenantClaim, ScopeClaim: j.ScopeClaim,
 		})
 	}
-	for _, k := range a.APIKeys {
+	for i := range a.APIKeys {
+		k := &a.APIKeys[i]
+		if k.Placeholder() {
+			continue
+		}
 		key := auth.APIKey{Name: k.Name, Subject: k.Subject, Tenant: k.Tenant, Scopes: k.Scopes}
 		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {
 			return fmt.Errorf("api_keys: the hash of %q: %w", k.Name, err)

@@ -74,7 +74,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		if source.ID == "" {
 			report("id", 0, 0, "a rule needs an id")
 		} else if at, ok := first[source.ID]; ok {
-			report("id", 0, 0, "rule %d has this id too", at+1)
+			report("id", 0, 0, "policy[%d] has this id already", at)
 		} else {
 			first[source.ID] = i
 		}

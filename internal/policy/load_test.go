@@ -98,7 +98,7 @@ func TestEveryFaultOfEveryRuleIsReported(t *testing.T) {
 		`rule 2: who.issuer: an empty list fits nobody: leave it out to fit everybody`,
 		`rule 2: who.scopes: an empty scope`,
 		`rule 2: allow.tools: an empty glob fits no name`,
-		`rule "a": id: rule 1 has this id too`,
+		`rule "a": id: policy[0] has this id already`,
 		`rule "a": who.claims.c: a glob of 1025 bytes, the limit is 1024`,
 		`rule "a": server: a glob of 1025 bytes, the limit is 1024`,
 	}
