@@ -2,6 +2,7 @@ package south
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -281,5 +282,24 @@ func TestAnUpstreamThatChangedItsEraIsProbedAgain(t *testing.T) {
 	s.legacy = true
 	if l := link(t, u, SessionKey{}); l.Era != mcp.Legacy {
 		t.Error("still modern after it was forgotten")
+	}
+}
+
+// An upstream that is away all night is one line a minute, not one for each try.
+func TestAnUpstreamThatStaysAwayDoesNotFillTheLog(t *testing.T) {
+	s := (&stub{on: func(w http.ResponseWriter, _ *http.Request, _ arrived) bool {
+		say(w, 503, "text/plain", "starting")
+		return true
+	}}).start(t)
+	var log logBuffer
+	u := reach(t, s.url, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	u.Start()
+	for end := time.Now().Add(20 * time.Second); len(s.got("server/discover")) < 4; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not tried again: %v", s.log())
+		}
+	}
+	if n := strings.Count(log.String(), "upstream not reached"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, log.String())
 	}
 }

@@ -2,6 +2,7 @@ package south
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -86,7 +87,7 @@ func (u *Upstream) revive(ctx context.Context) error {
 	if !u.known() {
 		_, err := u.connect(ctx)
 		if err != nil {
-			u.o.Log.Warn("upstream not reached", "upstream", u.o.Key, "error", err)
+			u.oddities.Say(u.o.Log, slog.LevelWarn, "upstream not reached", "upstream", u.o.Key, "error", err)
 		}
 		return err
 	}
