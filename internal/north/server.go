@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-mcp/penstock/internal/fault"
 )
 
 // Listener is an HTTP server with the bounds of DESIGN section 2, step 1.
@@ -21,6 +23,7 @@ type Listener struct {
 	open  atomic.Int64
 	limit int64
 	log   *slog.Logger
+	full  fault.Seldom // limit was reached
 }
 
 // ListenOptions configure a Listener.
@@ -66,7 +69,7 @@ func (l *Listener) count(c net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
 		if n := l.open.Add(1); l.limit > 0 && n > l.limit {
-			l.log.Warn("connection refused: limits.connections is reached", "limit", l.limit)
+			l.full.Say(l.log, slog.LevelWarn, "connection refused: limits.connections is reached", "limit", l.limit)
 			_ = c.Close()
 		}
 	case http.StateClosed, http.StateHijacked:
