@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,14 +27,17 @@ const (
 
 // revocations is the set of the file of revoked credentials. Requests look at it
 // behind an atomic pointer; one goroutine, watch, reads the file anew. A file that
-// disappears keeps the last set: to forget it would let in whom it keeps out.
+// disappears keeps the last set: to forget it would let in whom it keeps out. For the
+// same reason entries that are gone from it count until it has been read like that
+// twice: it may be just being written.
 type revocations struct {
 	file string // "": none
 	log  *slog.Logger
 
 	set  atomic.Pointer[map[string]struct{}] // nil: not read yet
-	mu   sync.Mutex                          // guards seen, and that one at a time reads
-	seen digest                              // of the file's bytes
+	mu   sync.Mutex                          // guards what follows, and that one at a time reads
+	seen digest                              // of the file's bytes; zero: not known
+	less digest                              // of bytes that lacked entries, at the last reading
 }
 
 func newRevocations(file string, log *slog.Logger) *revocations {
@@ -49,7 +53,8 @@ func (r *revocations) open() error {
 	if r.set.Load() != nil {
 		return nil
 	}
-	return r.read()
+	_, err := r.read()
+	return err
 }
 
 // hold tells whether the principal's credential or subject is revoked. The set
@@ -66,23 +71,41 @@ func (r *revocations) hold(p *Principal) bool {
 	return is
 }
 
-// read takes the file over if it differs from the last reading.
-func (r *revocations) read() error {
+// read takes the file over if it differs from the last reading. It reports whether
+// it has to be read again, for entries are gone that count until then.
+func (r *revocations) read() (again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	raw, err := readBounded(r.file)
 	if err != nil {
-		return fmt.Errorf("revoked credentials: %w", err)
+		return false, fmt.Errorf("revoked credentials: %w", err)
 	}
+	old := r.set.Load()
 	sum := sha256.Sum256(raw)
-	if r.set.Load() != nil && sum == r.seen {
-		return nil
+	if old != nil && sum == r.seen {
+		return false, nil
 	}
 	set := parseRevoked(raw)
-	r.seen = sum
+	if old != nil && sum != r.less && lacks(set, *old) {
+		maps.Copy(set, *old)
+		r.set.Store(&set)
+		r.seen, r.less = digest{}, sum
+		return true, nil
+	}
+	r.seen, r.less = sum, digest{}
 	r.set.Store(&set)
 	r.log.Info("revoked credentials were read", "file", r.file, "entries", len(set))
-	return nil
+	return false, nil
+}
+
+// lacks reports whether a set has not all entries of another.
+func lacks(set, other map[string]struct{}) bool {
+	for entry := range other {
+		if _, is := set[entry]; !is {
+			return true
+		}
+	}
+	return false
 }
 
 func readBounded(file string) ([]byte, error) {
@@ -162,7 +185,10 @@ func (r *revocations) watch(ctx context.Context) {
 		case <-still.C:
 		}
 		since = time.Time{}
-		err := r.read()
+		again, err := r.read()
+		if again {
+			still.Reset(settle)
+		}
 		if err != nil && !failed {
 			r.log.Error("the revoked credentials cannot be read; the last set stays", "error", err)
 		}
