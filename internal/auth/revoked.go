@@ -36,8 +36,10 @@ type revocations struct {
 
 	set  atomic.Pointer[map[string]struct{}] // nil: not read yet
 	mu   sync.Mutex                          // guards what follows, and that one at a time reads
-	seen digest                              // of the file's bytes; zero: not known
-	less digest                              // of bytes that lacked entries, at the last reading
+	seen digest                              // of the file's bytes; zero: they lacked entries at the last reading
+	less digest                              // of those bytes then
+	sure map[string]struct{}                 // the entries at the last reading that lacked none, or was the second
+	last map[string]struct{}                 // those at the last reading; with sure, what set is made of
 }
 
 func newRevocations(file string, log *slog.Logger) *revocations {
@@ -72,7 +74,8 @@ func (r *revocations) hold(p *Principal) bool {
 }
 
 // read takes the file over if it differs from the last reading. It reports whether
-// it has to be read again, for entries are gone that count until then.
+// it has to be read again, for entries are gone that count until then. What counts is
+// at most what three readings held, however long the file is rewritten.
 func (r *revocations) read() (again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,12 +90,14 @@ func (r *revocations) read() (again bool, err error) {
 	}
 	set := parseRevoked(raw)
 	if old != nil && sum != r.less && lacks(set, *old) {
-		maps.Copy(set, *old)
-		r.set.Store(&set)
-		r.seen, r.less = digest{}, sum
+		all := maps.Clone(set)
+		maps.Copy(all, r.sure)
+		maps.Copy(all, r.last)
+		r.set.Store(&all)
+		r.seen, r.less, r.last = digest{}, sum, set
 		return true, nil
 	}
-	r.seen, r.less = sum, digest{}
+	r.seen, r.less, r.sure, r.last = sum, digest{}, set, nil
 	r.set.Store(&set)
 	r.log.Info("revoked credentials were read", "file", r.file, "entries", len(set))
 	return false, nil

@@ -188,6 +188,9 @@ func TestARevokedFileThatIsBeingWrittenLetsNobodyIn(t *testing.T) {
 		{"", "abde", true},
 		{"a\nb\nd\ne\n", "abde", false},
 		{"", "abde", true}, // a doubt of before does not count
+		{"c\n", "abcde", true},
+		{"b\n", "abcde", true}, // what was there a moment ago
+		{"", "abde", true},
 		{"", "", false},
 	} {
 		write(t, file, step.text)
@@ -203,6 +206,25 @@ func TestARevokedFileThatIsBeingWrittenLetsNobodyIn(t *testing.T) {
 		}
 		if out != step.out {
 			t.Errorf("%q: out are %q, want %q", step.text, out, step.out)
+		}
+	}
+}
+
+// A file that never lies still does not grow into what it ever held.
+func TestARevokedFileThatNeverLiesStillIsBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "revoked.txt")
+	write(t, file, "ci\n")
+	r := newRevocations(file, slog.New(slog.DiscardHandler))
+	if err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		write(t, file, fmt.Sprintf("x%d\n", i))
+		if _, err := r.read(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(*r.set.Load()); n > 3 || !r.hold(&Principal{Subject: "ci"}) || !r.hold(&Principal{Subject: fmt.Sprintf("x%d", i)}) {
+			t.Fatalf("after %d readings %d entries count: %v", i+1, n, *r.set.Load())
 		}
 	}
 }
