@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -59,8 +59,8 @@ func (r *reloader) reload(ctx context.Context, f *watched) {
 	if !f.holds() {
 		return // it was read while it was written
 	}
-	if err == nil && len(doc.Upstreams) == 0 && empty(r.path) {
-		err = errors.New("the file is empty; write {} to serve nothing")
+	if err == nil && empty(r.path) {
+		err = fmt.Errorf("%s is empty; write {} into it for a document without keys", r.path)
 	}
 	if err != nil {
 		r.log.Error("the changed document is not taken over; the old one stays", "error", err)

@@ -28,6 +28,12 @@ type following struct {
 
 func follow(t *testing.T, file string, upstreams ...string) *following {
 	t.Helper()
+	return followWith(t, file, func(*config.Document) error { return nil }, upstreams...)
+}
+
+// followWith is follow where flags change every document.
+func followWith(t *testing.T, file string, flags func(*config.Document) error, upstreams ...string) *following {
+	t.Helper()
 	f := &following{t: t, file: file}
 	f.write(documentOf(upstreams...))
 	now, err := config.Load(file)
@@ -36,7 +42,13 @@ func follow(t *testing.T, file string, upstreams ...string) *following {
 	}
 	r := &reloader{
 		path: file, now: now,
-		load: func() (*config.Document, error) { return config.Load(file) },
+		load: func() (*config.Document, error) {
+			d, err := config.Load(file)
+			if err == nil {
+				err = flags(d)
+			}
+			return d, err
+		},
 		take: func(_ context.Context, d *config.Document) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -168,20 +180,25 @@ func TestABusyFolderDoesNotHideAChange(t *testing.T) {
 	f.wants("c")
 }
 
+// Whether or not flags name upstreams beside those of the file.
 func TestAnEmptyFileIsNoDocumentThatServesNothing(t *testing.T) {
 	t.Parallel()
-	f := follow(t, filepath.Join(t.TempDir(), "penstock.yaml"), "a")
-	f.write("")
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(f.said(), "the file is empty; write {} to serve nothing"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("nothing is said of it: %s", f.said())
+	for _, flags := range [][]string{nil, {"z=http://127.0.0.1:1/mcp"}} {
+		f := followWith(t, filepath.Join(t.TempDir(), "penstock.yaml"), func(d *config.Document) error {
+			return d.AddUpstreams(flags)
+		}, "a")
+		f.write("")
+		for end := time.Now().Add(20 * time.Second); !strings.Contains(f.said(), f.file+" is empty; write {} into it"); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("nothing is said of it: %s", f.said())
+			}
 		}
+		if got := f.all(); len(got) != 0 {
+			t.Errorf("taken: %q", got)
+		}
+		f.write("{}\n")
+		f.wants(strings.Repeat("z", len(flags)))
 	}
-	if got := f.all(); len(got) != 0 {
-		t.Errorf("taken: %q", got)
-	}
-	f.write("{}\n")
-	f.wants("")
 }
 
 func TestAReplacedFileAndATurnedLinkAreFound(t *testing.T) {
