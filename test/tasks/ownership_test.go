@@ -258,6 +258,49 @@ func TestTwoUpstreamsThatClaimATaskAreRefused_15(t *testing.T) {
 	}
 }
 
+// Whoever claims an id while its owner gives no answer gets neither the task nor what
+// is sent to it, however the owner is silent.
+func TestAClaimWhileAnotherIsSilentBindsNothing_15(t *testing.T) {
+	t.Parallel()
+	for what, silent := range map[string]func(x *exchange){
+		"an outage":           nil,
+		"an error of its own": func(x *exchange) { x.fail(-32603, "no database") },
+		"a cut connection":    (*exchange).cut,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			a, evil := newUpstream(t, "a"), newUpstream(t, "evil")
+			d := over(a, evil)
+			d.tasks = "probe: on, probe_rate: 1000/s"
+			g := serve(t, d)
+			bob := g.as("bob")
+			for _, u := range []*upstream{a, evil} {
+				bob.call(u.name + "__work")
+				u.set("late", "")
+			}
+			a.fails(silent == nil)
+			a.handle("tasks/get", silent)
+			for range 2 {
+				for _, method := range []string{"tasks/update", "tasks/get", "tasks/cancel"} {
+					if r := bob.task(method, "late"); r.Code != upstreamUnavailable {
+						t.Errorf("%s: %v", method, r)
+					}
+				}
+			}
+			a.fails(false)
+			a.handle("tasks/get", nil)
+			evil.forget("late")
+			eventually(t, "the owner answers again", 40*time.Second, func() bool { return bob.get("late").Code == 0 })
+			if r := bob.task("tasks/update", "late"); r.Code != 0 || len(a.got("tasks/update", "late")) != 1 {
+				t.Errorf("%v", r)
+			}
+			if n := len(evil.got("tasks/update")) + len(evil.got("tasks/cancel")); n != 0 {
+				t.Errorf("the other was sent %d requests that change a task", n)
+			}
+		})
+	}
+}
+
 // One lost race would give bob a task of ann's.
 func TestAMintDuringASearchWins_19(t *testing.T) {
 	t.Parallel()
