@@ -3,6 +3,8 @@ package south
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +69,14 @@ func TestACallEndsOnceAndForTheFirstCause(t *testing.T) {
 					context.AfterFunc(c, func() { close(after) })
 				}
 				tc.act(c, cut)
+				if !early { // nor does anybody wait
+					for c.Err() == nil {
+						time.Sleep(time.Millisecond)
+					}
+					if got := context.Cause(c); !errors.Is(got, tc.cause) {
+						t.Errorf("the cause is %v, want %v", got, tc.cause)
+					}
+				}
 				wantEnd(t, c, tc.err, tc.cause)
 				if !early {
 					d, stop := context.WithTimeout(c, time.Hour)
@@ -235,4 +245,64 @@ func TestInterruptionAndReturnOfAConnectionExcludeEachOther(t *testing.T) {
 			t.Fatal("neither given back nor interrupted")
 		}
 	}
+}
+
+// A connection that a call gave back serves the next one: the end of the call, which
+// comes after that, does not reach it.
+func TestTheEndOfACallLeavesTheConnectionItGaveBack(t *testing.T) {
+	bothHops(t, func(t *testing.T, h hop) {
+		u, conns, _ := countedServer(t, echo)
+		for i := range 50 {
+			c := begun(t.Context())
+			resp, err := h.do(c, post(u, "x"))
+			if err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			if _, err := io.ReadAll(resp.body); err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			_ = resp.body.Close()
+			c.end(nil)
+			time.Sleep(time.Millisecond) // what it interrupts, it interrupts from elsewhere
+		}
+		if n := conns.Load(); n != 1 {
+			t.Errorf("%d connections for 50 calls in a row", n)
+		}
+	})
+}
+
+// A call that ends while its response is read ends the reading, and its connection.
+func TestTheEndOfACallEndsItsResponse(t *testing.T) {
+	bothHops(t, func(t *testing.T, h hop) {
+		u, conns, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Slow") == "" {
+				echo(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, "a")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(5 * time.Second):
+			}
+		})
+		for name, end := range map[string]func(c *callContext){"end": func(c *callContext) { c.end(nil) }, "late": (*callContext).late} {
+			c := begun(t.Context())
+			r := post(u, "x")
+			r.fields = append(r.fields, field{"X-Slow", "1"})
+			resp, err := h.do(c, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(20*time.Millisecond, func() { end(c) })
+			if _, err := io.ReadAll(resp.body); err == nil {
+				t.Errorf("%s: the response goes on", name)
+			}
+			_ = resp.body.Close()
+			fetch(t, h, post(u, "y"))
+		}
+		if n := conns.Load(); n < 2 {
+			t.Errorf("%d connections: one whose response was cut is used again", n)
+		}
+	})
 }

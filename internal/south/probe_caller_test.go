@@ -109,27 +109,29 @@ func TestAProbeWithoutATokenDecidesForNobodyElse(t *testing.T) {
 // An upstream that cannot be reached is that for every caller: they do not each
 // knock at it.
 func TestAnUnreachableUpstreamIsNotAskedByEachCallerAlone(t *testing.T) {
-	var asked sync.Once
-	begun := make(chan struct{})
+	asked, release := make(chan struct{}, 100), make(chan struct{})
 	s := (&stub{on: func(http.ResponseWriter, *http.Request, arrived) bool {
-		asked.Do(func() { close(begun) })
-		time.Sleep(100 * time.Millisecond)
+		asked <- struct{}{}
+		<-release
 		drop()
 		return true
 	}}).start(t)
 	u := reach(t, s.url, func(o *Options) { o.Authorize = byContext{} })
-	var all sync.WaitGroup
+	var all, begun sync.WaitGroup
 	for i := range 20 {
-		if i == 1 {
-			<-begun
-		}
+		begun.Add(1)
 		all.Go(func() {
+			begun.Done()
 			ctx := context.WithValue(t.Context(), whoKey{}, "Bearer "+itoa(i))
 			if _, err := u.Link(ctx, SessionKey{}); fault.From(err).Code != fault.UpstreamUnavailable {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
 	}
+	begun.Wait()
+	<-asked
+	time.Sleep(200 * time.Millisecond) // they wait for the first
+	close(release)
 	all.Wait()
 	if n := len(s.got("server/discover")); n > 2 {
 		t.Errorf("the upstream was asked %d times for 20 callers", n)
